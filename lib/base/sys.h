@@ -1,0 +1,42 @@
+/*
+ * sys.h: the one seam to the operating system. Every syscall and the clock go through a table that a handle keeps, so that
+ * tests can count them, fail the k-th, or pretend another kernel.
+ *
+ * Invariants: errno is read here and nowhere else; every function returns a non-negative result or -errno; EINTR is retried
+ * here where a call may give it. The manifest pagehint_syscalls() lists exactly what stands here.
+ */
+#ifndef PH_BASE_SYS_H
+#define PH_BASE_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/uio.h>
+
+struct ph_sys {
+	void *ctx; /* for fakes; the real table ignores it */
+	int64_t (*getpid)(void *ctx);
+	int64_t (*clock_ns)(void *ctx); /* CLOCK_MONOTONIC */
+	int (*madvise)(void *ctx, void *addr, size_t length, int advice);
+	int64_t (*process_madvise)(void *ctx, int pidfd, const struct iovec *iov, size_t n, int advice);
+	int (*pidfd_open)(void *ctx, int64_t pid);
+	int (*fallocate)(void *ctx, int fd, int mode, uint64_t offset, uint64_t length);
+	int (*mmap_fixed_anon)(void *ctx, void *addr,
+			       size_t length); /* MAP_PRIVATE|MAP_ANONYMOUS|MAP_FIXED|MAP_NORESERVE */
+	int (*open)(void *ctx, const char *path, int flags);
+	int64_t (*read)(void *ctx, int fd, void *buffer, size_t length);
+	int64_t (*pread)(void *ctx, int fd, void *buffer, size_t length, uint64_t offset);
+	int64_t (*lseek)(void *ctx, int fd, int64_t offset, int whence);
+	int (*close)(void *ctx, int fd);
+	int (*fstat)(void *ctx, int fd, struct stat *st);
+	int (*fstatfs)(void *ctx, int fd, struct statfs *st);
+	int64_t (*page_size)(void *ctx);
+	int (*poll_pri)(void *ctx, int fd);            /* 1 = POLLPRI or POLLERR now, 0 = nothing; never waits */
+	void *(*map_memory)(void *ctx, size_t length); /* zeroed anonymous memory, NULL when there is none */
+	void (*unmap_memory)(void *ctx, void *addr, size_t length);
+};
+
+extern const struct ph_sys ph_sys_real;
+
+#endif
