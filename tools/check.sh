@@ -35,7 +35,7 @@ run() {
 	local dir=$out/$1 log=$2
 	shift 2
 	rm -f "$dir/meson-logs/$log.json"
-	meson test -C "$dir" --num-processes "$jobs" --print-errorlogs "$@"
+	"${before[@]}" meson test -C "$dir" --num-processes "$jobs" --print-errorlogs "$@"
 	local code=$?
 	python3 tools/count.py "$dir/meson-logs/$log.json" && return $code
 }
@@ -67,9 +67,10 @@ export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
-# newer kernels randomise addresses more than this TSan knows; without that it works everywhere
+# newer kernels randomise addresses more than these sanitizers know; without that they work everywhere
+before=()
 fixed=()
-! setarch -R true 2>/dev/null || fixed=(--wrapper 'setarch -R')
+! setarch -R true 2>/dev/null || fixed=(setarch -R)
 
 stage format bash tools/format.sh --check
 stage layers python3 tools/layers.py
@@ -81,10 +82,11 @@ only valgrind-tests gcc testlog-valgrind "unit model fault" --setup valgrind
 
 CC=clang CXX=clang++ stage clang compile clang -Dbench=disabled && tested clang-tests clang testlog $plain
 stage lto compile lto -Db_lto=true -Dbuildtype=release -Dbench=disabled && only lto-tests lto testlog "unit model"
+before=("${fixed[@]}")
 CC=clang CXX=clang++ stage asan compile asan -Db_sanitize=address,undefined -Db_lundef=false -Dbench=disabled &&
 	tested asan-tests asan testlog --timeout-multiplier 4 $plain
 stage tsan compile tsan -Db_sanitize=thread -Dbench=disabled &&
-	only tsan-tests tsan testlog "concurrency" --timeout-multiplier 6 "${fixed[@]}"
+	only tsan-tests tsan testlog "concurrency" --timeout-multiplier 6
 
 echo
 mapfile -t counted <"$logs"
