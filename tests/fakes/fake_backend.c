@@ -136,6 +136,8 @@ static int extent(void *ctx, uint64_t frame, uint64_t *ret_frames, uint64_t *ret
 {
 	struct fake *f = ctx;
 	f->extents++;
+	if (fails(f))
+		return f->fail_with;
 	if (f->regions_n == 0) {
 		*ret_frames = UINT64_MAX - frame;
 		*ret_least = 4096;
