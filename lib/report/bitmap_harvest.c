@@ -52,6 +52,19 @@ static struct ph_bitmap_view view_block(const struct pagehint_bitmap *b, uint64_
 	return all;
 }
 
+/*
+ * What the embedder handed out and freed again between the take and isolate is set, though now it is the reporter's: it must
+ * not look free until it is released.
+ */
+static void unset(struct pagehint_bitmap *b, const struct pagehint_run *run)
+{
+	uint64_t end = run->frame + run->frames;
+	if (ph_bitmap_find_set(b, run->frame, end) == end)
+		return;
+	int rc = pagehint_bitmap_clear(b, run->frame, run->frames, NULL);
+	(void)rc; /* fails only when the section has gone, and the bits with it */
+}
+
 /* Takes what is ready, as far as it still is, and asks the allocator for it. What it refuses is dropped. */
 static void flush(struct harvest *h)
 {
@@ -65,6 +78,7 @@ static void flush(struct harvest *h)
 	       ph_bitmap_take(o->bitmap, at, end, block, end - at, block, flags, &run) == 0) {
 		at = run.frame + run.frames;
 		if (o->opts.isolate(o->opts.ctx, &run) == 0) {
+			unset(o->bitmap, &run);
 			h->runs[h->out.runs++] = run;
 			h->out.frames += run.frames;
 		} else {
