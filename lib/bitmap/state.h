@@ -83,6 +83,8 @@ struct pagehint_bitmap {
 	uint64_t reserved3[7];
 };
 
+_Static_assert(sizeof(struct pagehint_bitmap) == 320, "the layout is the same for every process");
+
 static inline void *ph_bitmap_at(const struct pagehint_bitmap *b, uint64_t offset)
 {
 	return (void *)((uintptr_t)b + (uintptr_t)offset);

@@ -99,8 +99,8 @@ static int isolate(void *ctx, const struct pagehint_run *run)
 	}
 	for (uint64_t i = first; i < first + run->frames && busy == 0; i++) {
 		/* Freed in this look, it can be ours only if that happened after its bits were taken: it was old till then. */
-		a->too_young += a->freed_at[i] == atomic_load(&a->looks) &&
-				pagehint_bitmap_test(a->bitmap, BASE + i) == 0;
+		a->too_young +=
+			a->freed_at[i] == atomic_load(&a->looks) && pagehint_bitmap_test(a->bitmap, BASE + i) == 0;
 		a->frames[i] = AT_REPORTER;
 	}
 	a->refused += busy != 0;
@@ -136,8 +136,8 @@ static void report(struct allocator *a, struct pagehint_origin *origin)
 		atomic_fetch_add(&a->looks, 1);
 		assert_int_equal(origin->ops.harvest(origin->ctx, &ask, runs, &got), 0);
 		for (uint32_t r = 0; r < got.runs; r++)
-			origin->ops.release(origin->ctx, &runs[r], (i + r) % 2 ? PAGEHINT_RELEASE_REPORTED
-										: PAGEHINT_RELEASE_KEPT);
+			origin->ops.release(origin->ctx, &runs[r],
+					    (i + r) % 2 ? PAGEHINT_RELEASE_REPORTED : PAGEHINT_RELEASE_KEPT);
 	}
 }
 
@@ -158,7 +158,7 @@ static void allocating_and_reporting_keep_out_of_each_others_way(void **state)
 	pthread_t threads[2];
 	struct worker workers[2];
 	for (unsigned i = 0; i < 2; i++) {
-		workers[i] = (struct worker){ a, 12345u + i };
+		workers[i] = (struct worker) { a, 12345u + i };
 		assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
 	}
 	report(a, origin);

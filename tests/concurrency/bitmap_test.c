@@ -28,12 +28,12 @@ enum { FREE, USED, ISOLATED };
 
 struct arena {
 	struct pagehint_bitmap *bitmap;
-	_Atomic unsigned owner[BITS];       /* 0 = nobody */
-	_Atomic unsigned unclear[BITS];     /* a clear said "was not set" */
-	_Atomic unsigned block[BLOCKS];     /* as the embedder's allocator knows it */
-	_Atomic uint64_t doubled;           /* a bit that two had */
-	_Atomic uint64_t undone;            /* a bit that was set while in use */
-	_Atomic uint64_t refused;           /* calls that failed though they must not */
+	_Atomic unsigned owner[BITS];   /* 0 = nobody */
+	_Atomic unsigned unclear[BITS]; /* a clear said "was not set" */
+	_Atomic unsigned block[BLOCKS]; /* as the embedder's allocator knows it */
+	_Atomic uint64_t doubled;       /* a bit that two had */
+	_Atomic uint64_t undone;        /* a bit that was set while in use */
+	_Atomic uint64_t refused;       /* calls that failed though they must not */
 	_Atomic uint64_t taken, cleared;
 };
 
@@ -128,7 +128,7 @@ static void run_threads(struct arena *arena, void *(*const *work)(void *), unsig
 	pthread_t threads[8];
 	struct worker workers[8];
 	for (unsigned i = 0; i < n; i++) {
-		workers[i] = (struct worker){ .arena = arena, .id = i + 1, .random = 0x9e3779b97f4a7c15u * (i + 1) };
+		workers[i] = (struct worker) { .arena = arena, .id = i + 1, .random = 0x9e3779b97f4a7c15u * (i + 1) };
 		assert_int_equal(pthread_create(&threads[i], NULL, work[i], &workers[i]), 0);
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -158,7 +158,8 @@ static void each_bit_has_one_owner(void **state)
 	for (uint64_t i = 0; i < BITS; i++)
 		if (pagehint_bitmap_test(arena->bitmap, BASE + i) == 0) {
 			lost++;
-			assert_int_equal(atomic_load(&arena->unclear[i]), 1); /* cleared under a taker that then gave up */
+			assert_int_equal(atomic_load(&arena->unclear[i]),
+					 1); /* cleared under a taker that then gave up */
 		}
 	assert_int_equal(count_at_rest(arena), BITS - lost);
 	assert_true(atomic_load(&arena->taken) > BITS); /* all of this really happened */

@@ -30,13 +30,13 @@ struct embedder {
 	struct pagehint_origin *origin;
 	unsigned char *frames; /* what each is */
 	uint64_t span;
-	int silent;            /* release does not set bits again */
-	uint64_t steal;        /* isolate finds this frame handed out just now; UINT64_MAX = none */
-	uint64_t borrow;       /* isolate finds this frame handed out and freed just now; UINT64_MAX = none */
-	uint64_t isolated;     /* calls that said 0 */
-	uint64_t refused;      /* calls that said -EBUSY */
-	uint64_t released;     /* frames that came back, */
-	uint64_t reported;     /* of them: reported */
+	int silent;        /* release does not set bits again */
+	uint64_t steal;    /* isolate finds this frame handed out just now; UINT64_MAX = none */
+	uint64_t borrow;   /* isolate finds this frame handed out and freed just now; UINT64_MAX = none */
+	uint64_t isolated; /* calls that said 0 */
+	uint64_t refused;  /* calls that said -EBUSY */
+	uint64_t released; /* frames that came back, */
+	uint64_t reported; /* of them: reported */
 	struct pagehint_run runs[MAX_RUNS];
 	struct pagehint_harvested got;
 };
@@ -73,7 +73,8 @@ static inline int emb_isolate(void *ctx, const struct pagehint_run *run)
 {
 	struct embedder *e = ctx;
 	for (uint64_t i = run->frame; i < run->frame + run->frames; i++) {
-		assert_int_equal(pagehint_bitmap_test(e->bitmap, i), 0); /* the origin has taken the bits before it asks */
+		assert_int_equal(pagehint_bitmap_test(e->bitmap, i),
+				 0); /* the origin has taken the bits before it asks */
 		if (i == e->steal || i == e->borrow)
 			emb_alloc(e, i, 1);
 		if (i == e->borrow)
@@ -140,12 +141,9 @@ static inline void emb_delete(struct embedder *e)
 
 static inline struct pagehint_harvest emb_ask(const struct embedder *e, uint32_t order, uint32_t flags)
 {
-	struct pagehint_harvest ask = { .from = 0,
-					.to = e->span,
-					.max_frames = UINT64_MAX,
-					.max_runs = MAX_RUNS,
-					.order = order,
-					.flags = flags };
+	struct pagehint_harvest ask = {
+		.from = 0, .to = e->span, .max_frames = UINT64_MAX, .max_runs = MAX_RUNS, .order = order, .flags = flags
+	};
 	return ask;
 }
 

@@ -294,8 +294,9 @@ static void a_harvest_goes_on_where_it_ended(void **state)
 	const struct {
 		uint32_t order, max_runs, max_work;
 		uint64_t max_frames;
-	} bounds[] = { { 0, 1, 0, 100 },      { 0, MAX_RUNS, 1, UINT64_MAX }, { 2, 3, 7, 12 },
-		       { 6, 1, 0, 64 },       { 9, 1, 0, 512 },               { 9, MAX_RUNS, 1, 700 },
+	} bounds[] = { { 0, 1, 0, 100 },        { 0, MAX_RUNS, 1, UINT64_MAX },
+		       { 2, 3, 7, 12 },         { 6, 1, 0, 64 },
+		       { 9, 1, 0, 512 },        { 9, MAX_RUNS, 1, 700 },
 		       { 9, 2, 0, UINT64_MAX }, { 8, MAX_RUNS, 3, UINT64_MAX } };
 	for (size_t i = 0; i < sizeof(bounds) / sizeof(*bounds); i++) {
 		struct embedder *e = emb_new(4, 4, 9, 0);

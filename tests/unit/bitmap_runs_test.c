@@ -57,9 +57,9 @@ static void next_run_finds_maximal_runs(void **state)
 	assert_int_equal(run.frame, 3);
 	set(b, SECTION, 1);
 	set(b, SECTION + 62, 4);
-	set(b, 2 * SECTION - 100, 200);     /* over the border of two sections */
-	set(b, 3 * SECTION - 1, 1);         /* the last before a hole */
-	set(b, far, SECTION);               /* a whole section between holes */
+	set(b, 2 * SECTION - 100, 200); /* over the border of two sections */
+	set(b, 3 * SECTION - 1, 1);     /* the last before a hole */
+	set(b, far, SECTION);           /* a whole section between holes */
 	expect_run(b, 0, UINT64_MAX, SECTION, 1);
 	expect_run(b, SECTION + 1, UINT64_MAX, SECTION + 62, 4);
 	expect_run(b, SECTION + 63, UINT64_MAX, SECTION + 63, 3);
@@ -89,7 +89,8 @@ static void take_run_checks_its_arguments(void **state)
 	assert_int_equal(pagehint_bitmap_take_run(b, 0, UINT64_MAX, 1, UINT64_MAX, UINT64_MAX, &run), -ENOENT);
 	assert_int_equal(pagehint_bitmap_take_run(b, 0, UINT64_MAX, 1, 7, 8, &run), -ENOENT); /* 8 is more than most */
 	assert_int_equal(pagehint_bitmap_take_run(b, SECTION + 10, UINT64_MAX, 1, 1, 1, &run), -ENOENT);
-	assert_int_equal(pagehint_bitmap_take_run(b, SECTION, UINT64_MAX, 1, 64, 16, &run), -ENOENT); /* ends at the span */
+	assert_int_equal(pagehint_bitmap_take_run(b, SECTION, UINT64_MAX, 1, 64, 16, &run),
+			 -ENOENT); /* ends at the span */
 	assert_int_equal(run.frame, 3);
 	assert_int_equal(run.frames, 4);
 	assert_int_equal(pagehint_bitmap_count(b), SECTION + 10);
@@ -168,7 +169,8 @@ static void check_pattern(struct pagehint_bitmap *b, uint64_t base, uint32_t pat
 	for (unsigned least = 1; least <= 5; least += 2)
 		for (unsigned most = least; most <= 9; most += 4) {
 			int rc = oracle_take(pattern, 1, 12, least, most, align, &want);
-			assert_int_equal(pagehint_bitmap_take_run(b, base + 1, base + 12, least, most, align, &got), rc);
+			assert_int_equal(pagehint_bitmap_take_run(b, base + 1, base + 12, least, most, align, &got),
+					 rc);
 			if (rc != 0)
 				continue;
 			assert_int_equal(got.frame, base + want.frame);
@@ -220,14 +222,16 @@ static void export_is_flat_and_little_endian(void **state)
 	uint64_t out[4];
 	memset(out, 0xff, sizeof(out));
 	assert_int_equal(pagehint_bitmap_export(b, SECTION, 130, out, 3), 0);
-	static const unsigned char want[32] = { 0x01, 0x02, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0,
-						0,    0,    0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+	static const unsigned char want[32] = { 0x01, 0x02, 0,    0,    0,    0,    0,    0xf0, 0x3f, 0,   0,
+						0,    0,    0,    0,    0x80, 0x01, 0,    0,    0,    0,   0,
+						0,    0,    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 	assert_memory_equal(out, want, sizeof(want)); /* the fourth word was not ours to write */
 
 	memset(out, 0xff, sizeof(out));
 	assert_int_equal(pagehint_bitmap_export(b, SECTION - 64, 128 + 61, out, 4), 0); /* the hole before it reads 0 */
-	static const unsigned char shifted[32] = { 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0x02, 0, 0, 0, 0, 0, 0xf0,
-						   0x3f, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+	static const unsigned char shifted[32] = { 0, 0, 0,    0,    0,    0,    0,    0,    0x01, 0x02, 0,
+						   0, 0, 0,    0,    0xf0, 0x3f, 0,    0,    0,    0,    0,
+						   0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 	assert_memory_equal(out, shifted, sizeof(shifted)); /* bit 127 lies beyond n */
 
 	memset(out, 0xff, sizeof(out));

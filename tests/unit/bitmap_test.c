@@ -156,9 +156,18 @@ static void bits_at_every_edge(void **state)
 	uint64_t span = 2 * SECTION + 70;
 	struct pagehint_bitmap *b = make(span, 0);
 	assert_int_equal(pagehint_bitmap_add(b, 0, span), 0);
-	const uint64_t edges[] = { 0,       1,           63,          64,
-				   127,     SECTION - 1, SECTION,     SECTION + 1,
-				   2 * SECTION - 1, 2 * SECTION, 2 * SECTION + 64, span - 1 };
+	const uint64_t edges[] = { 0,
+				   1,
+				   63,
+				   64,
+				   127,
+				   SECTION - 1,
+				   SECTION,
+				   SECTION + 1,
+				   2 * SECTION - 1,
+				   2 * SECTION,
+				   2 * SECTION + 64,
+				   span - 1 };
 	for (size_t i = 0; i < sizeof(edges) / sizeof(*edges); i++) {
 		uint64_t was = 9;
 		assert_int_equal(pagehint_bitmap_test(b, edges[i]), 0);
@@ -211,14 +220,10 @@ static void ranges_are_checked_and_failures_change_nothing(void **state)
 		uint64_t first, n;
 		int rc;
 	} cases[] = {
-		{ SECTION, 0, -EINVAL },
-		{ 0, 1, -ERANGE },
-		{ SECTION - 1, 2, -ERANGE },
-		{ 2 * SECTION - 1, 2, -ERANGE },
-		{ SECTION, 2 * SECTION, -ERANGE },
-		{ span, 1, -ERANGE },
-		{ SECTION, UINT64_MAX, -ERANGE },
-		{ SECTION + 1, UINT64_MAX - SECTION, -ERANGE },
+		{ SECTION, 0, -EINVAL },           { 0, 1, -ERANGE },
+		{ SECTION - 1, 2, -ERANGE },       { 2 * SECTION - 1, 2, -ERANGE },
+		{ SECTION, 2 * SECTION, -ERANGE }, { span, 1, -ERANGE },
+		{ SECTION, UINT64_MAX, -ERANGE },  { SECTION + 1, UINT64_MAX - SECTION, -ERANGE },
 		{ UINT64_MAX, 1, -ERANGE },
 	};
 	assert_int_equal(pagehint_bitmap_set(b, SECTION, SECTION, NULL), 0);
