@@ -110,6 +110,18 @@ static void init_wants_aligned_room(void **state)
 	free(raw);
 }
 
+/* Sanitizers abort on absurd sizes unless told that NULL is an answer. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+
 static void too_much_memory_is_refused(void **state)
 {
 	(void)state;
