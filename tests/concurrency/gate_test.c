@@ -100,10 +100,76 @@ static void test_close_against_enter(void **state)
 	pthread_mutex_destroy(&t.one_writer);
 }
 
+/* Two threads meet at the gate at slightly different distances: never one inside while the other hears that nobody is. */
+struct meeting {
+	struct pagehint_gate *gate;
+	_Atomic uint32_t round, arrived;
+	int entered;
+	uint64_t both, alone, discards;
+};
+
+#define MEETINGS 20000
+
+static void stroll(uint32_t steps)
+{
+	for (volatile uint32_t i = 0; i < steps; i++) {
+	}
+}
+
+static void await(_Atomic uint32_t *what, uint32_t value)
+{
+	for (uint32_t spins = 1; atomic_load(what) != value; spins++)
+		if (spins % 1024 == 0)
+			sched_yield();
+}
+
+static void *enter_each_round(void *arg)
+{
+	struct meeting *m = arg;
+	for (uint32_t round = 1; round <= MEETINGS; round++) {
+		await(&m->round, round);
+		stroll(round % 23);
+		m->entered = pagehint_gate_enter(m->gate, NULL) == 0;
+		atomic_store(&m->arrived, round);
+	}
+	return NULL;
+}
+
+static void test_meetings(void **state)
+{
+	(void)state;
+	struct meeting m;
+	pthread_t thread;
+	memset(&m, 0, sizeof(m));
+	assert_int_equal(pagehint_gate_new(&m.gate), 0);
+	assert_int_equal(pthread_create(&thread, NULL, enter_each_round, &m), 0);
+	for (uint32_t round = 1; round <= MEETINGS; round++) {
+		uint64_t inside = 1;
+		atomic_store(&m.round, round);
+		if (round % 4 < 2) /* let the other go first, also where both share a CPU */
+			sched_yield();
+		stroll(round % 211);
+		int r = pagehint_gate_close(m.gate, PAGEHINT_INHIBIT_PINNED, &inside);
+		await(&m.arrived, round);
+		m.both += r != 0 || (inside == 0 && m.entered);
+		m.alone += inside == 0;
+		if (m.entered) {
+			m.discards++;
+			pagehint_gate_leave(m.gate);
+		}
+		m.both += pagehint_gate_open(m.gate, PAGEHINT_INHIBIT_PINNED) != 0;
+	}
+	pthread_join(thread, NULL);
+	print_message("%llu discards, %llu times alone\n", (unsigned long long)m.discards, (unsigned long long)m.alone);
+	assert_int_equal(m.both, 0);
+	assert_int_equal(pagehint_gate_free(m.gate), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_close_against_enter),
+		cmocka_unit_test(test_meetings),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

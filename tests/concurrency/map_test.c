@@ -130,7 +130,7 @@ static void discard_in(struct test *t, uint32_t c)
 	if (e == 0) {
 		atomic_fetch_add(&cell->inside, 1);
 		fault_if(t, cell->word == POISON || r.frame != (uint64_t)c * SPREAD || r.frames != FRAMES ||
-				    r.fd_offset != r.frame << 12 || r.id != atomic_load(&cell->id));
+				    r.fd_offset != r.frame << 12);
 		atomic_fetch_sub(&cell->inside, 1);
 		ph_map_leave(t->map, r.id);
 	}
@@ -210,10 +210,94 @@ static void test_regions_come_and_go(void **state)
 	assert_int_equal(pagehint_map_free(t.map), 0);
 }
 
+/*
+ * Two threads meet at one region, again and again, at slightly different distances: one begins a discard, the other pins or
+ * removes. They must not both succeed: a discard inside, and an answer that nobody is.
+ */
+struct meeting {
+	struct pagehint_map *map;
+	uint64_t id;
+	_Atomic uint32_t round, arrived;
+	int entered;
+	uint64_t both, alone, discards;
+};
+
+#define MEETINGS 20000
+
+static void stroll(uint32_t steps)
+{
+	for (volatile uint32_t i = 0; i < steps; i++) {
+	}
+}
+
+static void await(_Atomic uint32_t *what, uint32_t value)
+{
+	for (uint32_t spins = 1; atomic_load(what) != value; spins++)
+		if (spins % 1024 == 0)
+			sched_yield();
+}
+
+static void *discarder(void *arg)
+{
+	struct meeting *m = arg;
+	struct ph_region r;
+	for (uint32_t round = 1; round <= MEETINGS; round++) {
+		await(&m->round, round);
+		stroll(round % 37);
+		m->entered = ph_map_enter(m->map, 0, FRAMES, &r) == 0;
+		atomic_store(&m->arrived, round);
+	}
+	return NULL;
+}
+
+/* Pins in even rounds, removes in odd ones; returns whether that said that nobody is inside. */
+static int take_alone(struct meeting *m, uint32_t round)
+{
+	uint64_t inside = 1;
+	if ((round & 1) != 0)
+		return pagehint_map_remove(m->map, m->id) == 0;
+	return pagehint_map_pin(m->map, m->id, &inside) == 0 && inside == 0;
+}
+
+static void test_meetings(void **state)
+{
+	(void)state;
+	struct ph_sys sys = ph_sys_real;
+	struct meeting m;
+	struct pagehint_region_desc d = describe(0, NULL, FRAMES << 12, 7);
+	pthread_t thread;
+	memset(&m, 0, sizeof(m));
+	sys.fstat = fake_fstat;
+	sys.fstatfs = fake_fstatfs;
+	assert_int_equal(ph_map_new_with(NULL, &sys, &m.map), 0);
+	assert_int_equal(pthread_create(&thread, NULL, discarder, &m), 0);
+	for (uint32_t round = 1; round <= MEETINGS; round++) {
+		int added = pagehint_map_regions(m.map) != 0 || pagehint_map_add(m.map, &d, &m.id) == 0;
+		atomic_store(&m.round, round);
+		if (round % 4 < 2) /* let the other go first, also where both share a CPU */
+			sched_yield();
+		stroll(round % 211);
+		int alone = added && take_alone(&m, round);
+		await(&m.arrived, round);
+		m.both += alone && m.entered;
+		m.alone += (uint64_t)alone;
+		m.discards += m.entered != 0;
+		if (m.entered) /* stayed inside until both had looked */
+			ph_map_leave(m.map, m.id);
+		if ((round & 1) == 0)
+			m.both += pagehint_map_unpin(m.map, m.id) != 0;
+	}
+	pthread_join(thread, NULL);
+	print_message("%llu discards, %llu times alone\n", (unsigned long long)m.discards, (unsigned long long)m.alone);
+	assert_int_equal(m.both, 0);
+	assert_int_equal(pagehint_map_free(m.map), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_regions_come_and_go),
+		cmocka_unit_test(test_meetings),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,15 +70,25 @@ static void test_in_every_size(void **state)
 static void test_in_native_prefix(void **state)
 {
 	(void)state;
-	struct native from = { .struct_size = sizeof(size_t), .a = 1, .b = 2 }, to;
-	assert_int_equal(PH_OPTS_IN(to, &from), 0);
-	assert_int_equal(to.a, 0);
-	from.struct_size = sizeof(size_t) - 1;
-	assert_int_equal(PH_OPTS_IN(to, &from), -EINVAL);
-	from.struct_size = sizeof(size_t) + 4;
-	assert_int_equal(PH_OPTS_IN(to, &from), 0);
-	assert_int_equal(to.a, 1);
-	assert_int_equal(to.b, 0);
+	union {
+		struct native n;
+		unsigned char bytes[ROOM];
+	} from;
+	struct native to;
+	memset(&from, 0, sizeof(from));
+	from.n.a = 1;
+	from.n.b = 2;
+	for (size_t size = 0; size <= ROOM; size += 4) { /* whole members */
+		from.n.struct_size = size;
+		int r = PH_OPTS_IN(to, &from.n);
+		assert_int_equal(r, size < sizeof(size_t) ? -EINVAL : 0);
+		if (r < 0)
+			continue;
+		assert_int_equal(to.a, size >= offsetof(struct native, b) ? 1 : 0);
+		assert_int_equal(to.b, size >= sizeof(struct native) ? 2 : 0);
+	}
+	from.bytes[ROOM - 1] = 1;
+	assert_int_equal(PH_OPTS_IN(to, &from.n), -E2BIG);
 }
 
 /* A size that no memory has is not walked on a machine whose pointers are shorter than the prefix. */
