@@ -55,11 +55,11 @@ struct pagehint_region_desc {
 	uint64_t frame;     /* first guest frame */
 	uint64_t frames;    /* how many [frames] */
 	uint64_t host_addr; /* where it is mapped here; 0 only for guest_memfd */
-	uint64_t fd_offset; /* offset of the region's first byte in fd [bytes] */
-	int32_t fd;         /* the file behind it, -1 if none; borrowed until the region is removed */
-	uint32_t backing;   /* PAGEHINT_BACKING_*; AUTO = detect; else verified */
-	uint32_t flags;     /* PAGEHINT_REGION_UFFD_OWN, PAGEHINT_REGION_PIN_AT_ADD */
-	uint32_t reserved;  /* must be 0 */
+	uint64_t fd_offset; /* offset of the region's first byte in fd [bytes]; 0 without fd */
+	int32_t fd;        /* the file behind it, -1 if none (hugetlb needs it); borrowed until the region is removed */
+	uint32_t backing;  /* PAGEHINT_BACKING_*; AUTO = detect; else verified */
+	uint32_t flags;    /* PAGEHINT_REGION_UFFD_OWN, PAGEHINT_REGION_PIN_AT_ADD */
+	uint32_t reserved; /* must be 0 */
 };
 
 /** struct pagehint_region_info - what the map knows of a region */

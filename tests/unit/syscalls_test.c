@@ -91,11 +91,13 @@ static void test_values(void **state)
 	assert_true(ALLOWED(madv, SYS_madvise, 0, 4096, 24));
 	assert_true(ALLOWED(madv, SYS_madvise, 0, 4096, MADV_REMOVE));
 	assert_true(ALLOWED(madv, SYS_madvise, 0, 4096, 23));
+	assert_true(ALLOWED(madv, SYS_madvise, 0, 4096, MADV_NOHUGEPAGE));
 	assert_false(ALLOWED(madv, SYS_madvise, 0, 4096, MADV_HWPOISON));
 	assert_false(ALLOWED(map, SYS_madvise, 0, 4096, MADV_DONTNEED));
 	assert_false(ALLOWED(core, SYS_madvise, 0, 4096, MADV_REMOVE));
 	assert_true(ALLOWED(madv, SYS_process_madvise, 3, 0, 5, MADV_DONTNEED, 0));
 	assert_true(ALLOWED(madv, SYS_fallocate, 3, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096));
+	assert_true(ALLOWED(madv, SYS_fallocate, 3, FALLOC_FL_KEEP_SIZE, 0, 4096));
 	assert_false(ALLOWED(madv, SYS_fallocate, 3, 0, 0, 4096));
 	assert_false(ALLOWED(madv, SYS_fallocate, 3, FALLOC_FL_COLLAPSE_RANGE, 0, 4096));
 	assert_true(ALLOWED(map, SYS_openat, (uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC));
