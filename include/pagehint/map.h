@@ -107,7 +107,7 @@ PAGEHINT_API int pagehint_map_free(struct pagehint_map *map);
  * that is not true, unknown flags; -EEXIST overlaps a region (frames or host addresses); -ENOSPC no room;
  * -E2BIG unknown non-zero tail; -ENODEV after fork; -ENOMEM no room to track a private file; else what fstat, fstatfs,
  * /proc or /sys gave.
- * Thread: any.   Cost: O(regions) and about six syscalls.   Since: 0.1
+ * Thread: any.   Cost: O(regions + mappings of the process), about a dozen syscalls.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_map_add(struct pagehint_map *map, const struct pagehint_region_desc *desc,
 						      uint64_t *ret_id);
