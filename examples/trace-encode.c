@@ -36,7 +36,8 @@ int main(int argc, char **argv)
 	if (argc != 3 || strcmp(argv[1], "--help") == 0) {
 		fprintf(argc == 2 ? stdout : stderr,
 			"usage: trace-encode FROM TO\n"
-			"FROM: perf script -F time,event,trace | us,op,pfn,order,migratetype | a packed trace; - reads standard input\n"
+			"FROM: perf script -F time,event,trace | us,op,pfn,order,migratetype | a packed trace; - reads "
+			"standard input\n"
 			"TO:   the packed trace\n");
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
@@ -51,7 +52,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "trace-encode: %s: cannot be written\n", argv[2]);
 		rc = 1;
 	} else {
-		printf("%zu events, %u allocations, %llu frees from before, %llu frees missed, %llu lines skipped: %zu bytes\n",
+		printf("%zu events, %u allocations, %llu frees from before, %llu frees missed, %llu lines skipped: %zu "
+		       "bytes\n",
 		       trace.n, trace.allocs, (unsigned long long)trace.foreign, (unsigned long long)trace.lost,
 		       (unsigned long long)trace.skipped, bytes);
 	}

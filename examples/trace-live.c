@@ -80,7 +80,7 @@ int trace_live_alloc(struct trace_live *live, struct trace *trace, uint64_t us, 
 		live->used += slot->state == EMPTY;
 		live->live++;
 	}
-	*slot = (struct trace_live_slot){ .pfn = pfn, .id = trace->allocs, .state = TAKEN, .order = (uint8_t)order };
+	*slot = (struct trace_live_slot) { .pfn = pfn, .id = trace->allocs, .state = TAKEN, .order = (uint8_t)order };
 	return append(trace, us, TRACE_ALLOC, slot->id, order, migratetype);
 }
 
@@ -100,5 +100,5 @@ int trace_live_free(struct trace_live *live, struct trace *trace, uint64_t us, u
 void trace_live_destroy(struct trace_live *live)
 {
 	free(live->slots);
-	*live = (struct trace_live){ 0 };
+	*live = (struct trace_live) { 0 };
 }

@@ -7,7 +7,7 @@
 
 static const char magic[8] = { 'P', 'H', 'T', 'R', 'A', 'C', 'E', '1' };
 
-#define NUMBER_BYTES 10u              /* the longest a 64-bit number gets */
+#define NUMBER_BYTES 10u                /* the longest a 64-bit number gets */
 #define PAYLOAD_MAX (UINT64_C(1) << 30) /* no honest trace needs more; keeps a forged length from taking all memory */
 
 enum { WHAT, WHEN, WHOSE, MIGRATETYPE, COLUMNS };
@@ -179,7 +179,7 @@ static int split_columns(struct column *payload, struct column *columns, uint64_
 
 		if (get_number(payload, &bytes) || bytes > payload->bytes)
 			return -EINVAL;
-		columns[c] = (struct column){ payload->data, (size_t)bytes };
+		columns[c] = (struct column) { payload->data, (size_t)bytes };
 		payload->data += bytes;
 		payload->bytes -= (size_t)bytes;
 	}
@@ -266,7 +266,7 @@ int trace_unpack(const char *name, const void *data, size_t bytes, struct trace 
 	struct column rest;
 	int rc;
 
-	*trace = (struct trace){ 0 };
+	*trace = (struct trace) { 0 };
 	if (bytes <= sizeof(magic))
 		return trace_refuse(error, "%s: byte %zu: the packed trace is cut off", name, bytes);
 	rc = decompress(name, (const uint8_t *)data + sizeof(magic), bytes - sizeof(magic), &payload, error);

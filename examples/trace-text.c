@@ -63,8 +63,8 @@ static int read_number(struct reader *reader, unsigned base, const char *what, u
 		value = value * base + d;
 	}
 	if (reader->at == start)
-		return reader->at == reader->end ? REFUSE(reader, "the line ends where %s should stand", what) :
-						   REFUSE(reader, "%s is not a number", what);
+		return reader->at == reader->end ? REFUSE(reader, "the line ends where %s should stand", what)
+						 : REFUSE(reader, "%s is not a number", what);
 	if (value > max)
 		return REFUSE(reader, "%s is %llu, more than %llu", what, (unsigned long long)value,
 			      (unsigned long long)max);
@@ -319,7 +319,7 @@ int trace_parse_text(const char *name, const char *text, size_t bytes, struct tr
 	struct reader reader = { .name = name, .trace = trace, .error = error };
 	int rc;
 
-	*trace = (struct trace){ 0 };
+	*trace = (struct trace) { 0 };
 	rc = read_lines(&reader, text, bytes);
 	trace_live_destroy(&reader.live);
 	if (rc)

@@ -21,7 +21,7 @@ int trace_refuse(struct trace_error *error, const char *format, ...)
 void trace_free(struct trace *trace)
 {
 	free(trace->events);
-	*trace = (struct trace){ 0 };
+	*trace = (struct trace) { 0 };
 }
 
 int trace_append(struct trace *trace, const struct trace_event *event)
@@ -65,7 +65,7 @@ uint64_t trace_peak_live(const struct trace *trace)
 
 int trace_parse(const char *name, const void *data, size_t bytes, struct trace *trace, struct trace_error *error)
 {
-	*trace = (struct trace){ 0 };
+	*trace = (struct trace) { 0 };
 	if (bytes == 0)
 		return trace_refuse(error, "%s: the file is empty", name);
 	if (trace_is_packed(data, bytes))
@@ -116,7 +116,7 @@ int trace_load(const char *path, struct trace *trace, struct trace_error *error)
 	size_t bytes = 0;
 	int rc;
 
-	*trace = (struct trace){ 0 };
+	*trace = (struct trace) { 0 };
 	if (!file) {
 		rc = -errno;
 		trace_refuse(error, "%s: %s", path, strerror(-rc));
