@@ -105,7 +105,8 @@ PAGEHINT_API int pagehint_map_free(struct pagehint_map *map);
  *
  * Return: 0; -EINVAL zero length, unaligned to the host page, wrapping, unmapped, an fd of another file, a backing claim
  * that is not true, unknown flags; -EEXIST overlaps a region (frames or host addresses); -ENOSPC no room;
- * -E2BIG unknown non-zero tail; -ENODEV after fork; else what fstat, fstatfs or /proc gave.
+ * -E2BIG unknown non-zero tail; -ENODEV after fork; -ENOMEM no room to track a private file; else what fstat, fstatfs,
+ * /proc or /sys gave.
  * Thread: any.   Cost: O(regions) and about six syscalls.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_map_add(struct pagehint_map *map, const struct pagehint_region_desc *desc,
@@ -115,7 +116,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_map_add(struct pagehint_map *map, 
  * pagehint_map_remove - forgets a region; afterwards its memory may be unmapped
  * @map: the map
  * @id:  from pagehint_map_add
- * Return: 0; -ERANGE no such region; -EBUSY a discard is inside (nothing is changed; try again when it has ended).
+ * Return: 0; -ERANGE no such region; -EBUSY a discard is inside (nothing is changed; try again when it has ended);
+ * -ENODEV after fork.
  * Thread: any.   Cost: O(regions).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_map_remove(struct pagehint_map *map, uint64_t id);

@@ -44,8 +44,18 @@ int ph_map_new_with(const struct pagehint_map_opts *opts, const struct ph_sys *s
 int ph_map_enter(struct pagehint_map *map, uint64_t frame, uint64_t frames, struct ph_region *ret_region);
 void ph_map_leave(struct pagehint_map *map, uint64_t id);
 
-/* Copies what is known of the region that has `frame`, without entering it. Returns 0 or -ERANGE. */
+/*
+ * Copies what is known of the region that has `frame`, without entering it. Returns 0 or -ERANGE.
+ * `replaced` may be followed only between enter and leave: a removal frees it.
+ */
 int ph_map_find(const struct pagehint_map *map, uint64_t frame, struct ph_region *ret_region);
+
+/* The same for the first region that ends after `frame`, and for the region that is mapped at `addr`. */
+int ph_map_find_next(const struct pagehint_map *map, uint64_t frame, struct ph_region *ret_region);
+int ph_map_find_host(const struct pagehint_map *map, uint64_t addr, struct ph_region *ret_region);
+
+/* What is counted for a region now; zeros when it is gone. */
+void ph_map_counts(const struct pagehint_map *map, uint64_t id, uint64_t *ret_pins, uint64_t *ret_in_flight);
 
 const struct ph_sys *ph_map_sys(const struct pagehint_map *map);
 

@@ -1,0 +1,190 @@
+/*
+ * syscalls: the manifest of every syscall that base/sys.c makes, as seccomp rules.
+ *
+ * The problem: a VMM behind seccomp dies of a call that nobody told it about. Why this shape: one constant table; a line
+ * names the call, who makes it, and the one argument that tells our use from any other. C libraries choose different calls
+ * for one function (fstat or newfstatat, open or openat): each that an architecture has is listed, since a rule that nobody
+ * needs allows nothing dangerous and a missing one kills. int arguments are compared in their low 32 bits, because the
+ * upper half of the register is not defined for them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pagehint/pagehint.h>
+
+#define CORE PAGEHINT_SYSCALLS_CORE
+#define MAP PAGEHINT_SYSCALLS_MAP
+#define MADVISE PAGEHINT_SYSCALLS_MADVISE
+#define EVERYBODY (CORE | MAP | MADVISE)
+
+#define INT_MASK UINT64_C(0xffffffff)
+/* O_LARGEFILE, which musl and 32-bit libraries add; glibc hides the value where long files are the rule */
+#ifdef __O_LARGEFILE
+#define LARGEFILE ((uint64_t)__O_LARGEFILE)
+#else
+#define LARGEFILE ((uint64_t)O_LARGEFILE)
+#endif
+
+/* values of newer headers */
+#define ADVICE_POPULATE_WRITE 23
+#define ADVICE_DONTNEED_LOCKED 24
+#define PUNCH 3 /* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE */
+#define ALLOCATE 1 /* FALLOC_FL_KEEP_SIZE */
+
+/* [call] whatever its arguments are, or with (argument number arg & mask) == value */
+#define ANY(who, call)                                                      \
+	{                                                                   \
+		.nr = (uint32_t)SYS_##call, .backend = (who), .name = #call \
+	}
+#define ONLY(who, call, number, bits, wanted)                                                                      \
+	{                                                                                                          \
+		.value = (uint64_t)(wanted) & (bits), .mask = (bits), .nr = (uint32_t)SYS_##call, .arg = (number), \
+		.backend = (who), .name = #call                                                                    \
+	}
+
+#define MAP_OWN (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC)
+
+static const struct pagehint_syscall manifest[] = {
+	/* the fork check and the clock (mostly answered by the vDSO, without a call) */
+	ANY(CORE, getpid),
+#ifdef SYS_clock_gettime
+	ONLY(CORE, clock_gettime, 0, INT_MASK, CLOCK_MONOTONIC),
+#endif
+#ifdef SYS_clock_gettime64
+	ONLY(CORE, clock_gettime64, 0, INT_MASK, CLOCK_MONOTONIC),
+#endif
+
+/* a look at a pressure file descriptor, never waiting */
+#ifdef SYS_poll
+	ONLY(CORE, poll, 2, INT_MASK, 0),
+#endif
+#ifdef SYS_ppoll
+	ONLY(CORE, ppoll, 1, INT_MASK, 1),
+#endif
+#ifdef SYS_ppoll_time64
+	ONLY(CORE, ppoll_time64, 1, INT_MASK, 1),
+#endif
+
+	/* malloc and free of the C library: memory, its locks, its seed, how many arenas there are to be */
+	ANY(CORE, brk),
+	ANY(CORE, munmap),
+	ANY(CORE, mremap),
+	ANY(CORE, mprotect),
+#ifdef SYS_mmap
+	ONLY(CORE, mmap, 3, INT_MASK, MAP_PRIVATE | MAP_ANONYMOUS),
+	ONLY(CORE, mmap, 3, INT_MASK, MAP_OWN),
+#endif
+#ifdef SYS_mmap2
+	ONLY(CORE, mmap2, 3, INT_MASK, MAP_PRIVATE | MAP_ANONYMOUS),
+	ONLY(CORE, mmap2, 3, INT_MASK, MAP_OWN),
+#endif
+	ONLY(CORE, madvise, 2, INT_MASK, MADV_DONTNEED),
+	ONLY(CORE, madvise, 2, INT_MASK, MADV_FREE),
+#ifdef SYS_futex
+	ONLY(CORE, futex, 1, INT_MASK, FUTEX_WAIT_PRIVATE),
+	ONLY(CORE, futex, 1, INT_MASK, FUTEX_WAKE_PRIVATE),
+#endif
+#ifdef SYS_futex_time64
+	ONLY(CORE, futex_time64, 1, INT_MASK, FUTEX_WAIT_PRIVATE),
+	ONLY(CORE, futex_time64, 1, INT_MASK, FUTEX_WAKE_PRIVATE),
+#endif
+	ONLY(CORE, getrandom, 2, INT_MASK, GRND_NONBLOCK),
+	ANY(CORE, sched_getaffinity),
+
+/* /proc/self/smaps, /sys/kernel/mm/transparent_hugepage and /proc/self/pagemap; which path a filter cannot see */
+#ifdef SYS_open
+	ONLY(MAP | MADVISE, open, 1, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
+#endif
+	ONLY(MAP | MADVISE, openat, 2, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
+	ANY(MAP, read),
+	ANY(MAP | MADVISE, close),
+
+/* what stands behind an fd */
+#ifdef SYS_fstat
+	ANY(MAP, fstat),
+#endif
+#ifdef SYS_fstat64
+	ANY(MAP, fstat64),
+#endif
+#ifdef SYS_newfstatat
+	ONLY(MAP, newfstatat, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_fstatat64
+	ONLY(MAP, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_statx
+	ONLY(MAP, statx, 2, INT_MASK & ~UINT64_C(0x6000), AT_EMPTY_PATH), /* AT_STATX_SYNC_TYPE is the libc's choice */
+#endif
+#ifdef SYS_fstatfs
+	ANY(MAP, fstatfs),
+#endif
+#ifdef SYS_fstatfs64
+	ANY(MAP, fstatfs64),
+#endif
+
+/* which pages of a private file were replaced: a bitmap of the map's own */
+#ifdef SYS_mmap
+	ONLY(MAP, mmap, 3, INT_MASK, MAP_OWN),
+#endif
+#ifdef SYS_mmap2
+	ONLY(MAP, mmap2, 3, INT_MASK, MAP_OWN),
+#endif
+	ANY(MAP, munmap),
+
+	/* giving back, and the way back */
+	ONLY(MADVISE, madvise, 2, INT_MASK, MADV_DONTNEED),
+	ONLY(MADVISE, madvise, 2, INT_MASK, ADVICE_DONTNEED_LOCKED),
+	ONLY(MADVISE, madvise, 2, INT_MASK, MADV_FREE),
+	ONLY(MADVISE, madvise, 2, INT_MASK, MADV_REMOVE),
+	ONLY(MADVISE, madvise, 2, INT_MASK, ADVICE_POPULATE_WRITE),
+	ONLY(MADVISE, madvise, 2, INT_MASK, MADV_NOHUGEPAGE),
+	ONLY(MADVISE, process_madvise, 3, INT_MASK, MADV_DONTNEED),
+	ONLY(MADVISE, process_madvise, 3, INT_MASK, ADVICE_DONTNEED_LOCKED),
+	ONLY(MADVISE, process_madvise, 3, INT_MASK, MADV_FREE),
+	ONLY(MADVISE, pidfd_open, 1, INT_MASK, 0),
+	ONLY(MADVISE, fallocate, 1, INT_MASK, PUNCH),
+	ONLY(MADVISE, fallocate, 1, INT_MASK, ALLOCATE),
+#ifdef SYS_mmap
+	ONLY(MADVISE, mmap, 3, INT_MASK, MAP_OWN | MAP_FIXED),
+#endif
+#ifdef SYS_mmap2
+	ONLY(MADVISE, mmap2, 3, INT_MASK, MAP_OWN | MAP_FIXED),
+#endif
+
+/* the residency probe */
+#ifdef SYS_pread64
+	ANY(MADVISE, pread64),
+#endif
+#ifdef SYS_lseek
+	ONLY(MADVISE, lseek, 2, INT_MASK, SEEK_DATA),
+	ONLY(MADVISE, lseek, 2, INT_MASK, SEEK_HOLE),
+#endif
+#ifdef SYS__llseek
+	ONLY(MADVISE, _llseek, 4, INT_MASK, SEEK_DATA),
+	ONLY(MADVISE, _llseek, 4, INT_MASK, SEEK_HOLE),
+#endif
+};
+
+int pagehint_syscalls(uint32_t who, struct pagehint_syscall *rules, uint32_t max, uint32_t *ret_n)
+{
+	uint32_t n = 0;
+	if (who == 0 || (who & ~EVERYBODY) != 0 || ret_n == NULL || (rules == NULL && max != 0))
+		return -EINVAL;
+	for (uint32_t i = 0; i < sizeof(manifest) / sizeof(manifest[0]); i++) {
+		if ((manifest[i].backend & who) == 0)
+			continue;
+		if (n < max)
+			rules[n] = manifest[i];
+		n++;
+	}
+	*ret_n = n;
+	return 0;
+}
