@@ -102,7 +102,8 @@ struct pagehint_origin_ops {
  * @ops:        copied
  * @ctx:        handed to every op; owned from now on (destroy), left alone on failure
  * @ret_origin: the handle
- * Return: 0; -EINVAL a required op is missing, an order above 18; -E2BIG; -ENOMEM.
+ * Return: 0; -EINVAL a required op is missing, an order above 18 or min_order above order, frame_shift out of 12..30;
+ * -E2BIG; -ENOMEM.
  * Thread: init-only.   Cost: one allocation.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_origin_new(const struct pagehint_origin_ops *ops, void *ctx,

@@ -37,10 +37,10 @@ struct pagehint_reporter_opts {
 	uint64_t rate;        /* bytes a second given back at the most; 0 = no limit */
 	uint64_t watermark;   /* unreported free memory to leave alone [bytes]; 0 = none */
 	uint32_t
-		holdback_intervals; /* keep as much as was re-used in the busiest of so many intervals; 0 = keep nothing */
+		holdback_intervals; /* keep as much as was re-used in the busiest of so many intervals; 0..64; 0 = keep nothing */
 	uint32_t flags;             /* PAGEHINT_REPORTER_* */
 	/* rarely needed */
-	uint64_t max_bytes_per_step; /* 0 = 256 MiB */
+	uint64_t max_bytes_per_step; /* 0 = 256 MiB; one block of the order in force is always allowed */
 	uint64_t backoff_ns;         /* pause after a failed batch, doubled up to 32 times it; 0 = one interval */
 	uint64_t pressure_hold_ns;   /* how long a PSI event lasts; 0 = 10 s */
 	int32_t psi_fd;              /* borrowed */
@@ -81,7 +81,8 @@ struct pagehint_reporter_stats {
  * @backend:      borrowed, used by nobody else meanwhile
  * @opts:         NULL for defaults
  * @ret_reporter: the handle
- * Return: 0; -EINVAL a value out of its bounds, or frame_shift of origin and backend differ; -E2BIG; -ENOMEM.
+ * Return: 0; -EINVAL a value out of its bounds, frame_shift of origin and backend differ, or a watermark or hold-back on an
+ * origin without get_free; -E2BIG; -ENOMEM.
  * Thread: init-only.   Cost: one allocation.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_reporter_new(struct pagehint_origin *origin,
@@ -100,7 +101,8 @@ PAGEHINT_API int pagehint_reporter_free(struct pagehint_reporter *reporter);
  * pagehint_reporter_step - does one bounded piece of work
  * @reporter:     the reporter
  * @now_ns:       monotonic time; going backwards is treated as standing still
- * @budget:       bytes to give back in this step at the most; 0 = max_bytes_per_step
+ * @budget:       bytes to give back in this step at the most (less than a block: the step only looks);
+ *                0 = max_bytes_per_step
  * @ret_deadline: call again at this time at the latest (now_ns or earlier: at once); UINT64_MAX: only when something
  *                arrives
  *

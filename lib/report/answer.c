@@ -1,0 +1,198 @@
+/* the way back: submit -> reap -> release */
+#include <errno.h>
+
+#include "base/bits.h"
+#include "report/cycle.h"
+
+static uint64_t bytes_of(const struct ph_cycle *cycle, uint64_t frames)
+{
+	return frames << cycle->frame_shift;
+}
+
+static void count_why(struct ph_cycle *cycle, uint32_t why, uint64_t bytes)
+{
+	if (bytes == 0)
+		return;
+	if (why >= PAGEHINT_WHY_COUNT)
+		why = PAGEHINT_WHY_NONE;
+	cycle->counts.kept_by[why] = ph_pace_later(cycle->counts.kept_by[why], bytes);
+	cycle->counts.kept_at_look[why] = cycle->counts.looks + 1;
+}
+
+static void release(struct ph_cycle *cycle, const struct pagehint_run *run, uint32_t how)
+{
+	uint64_t bytes = bytes_of(cycle, run->frames);
+	if (how == PAGEHINT_RELEASE_REPORTED)
+		cycle->counts.reported += bytes;
+	else
+		cycle->counts.kept += bytes;
+	cycle->origin->ops.release(cycle->origin->ctx, run, how);
+}
+
+/* Gives a whole batch back unreported. The slot is closed first: a release must never see it in flight as well. */
+static void give_up(struct ph_cycle *cycle, struct ph_batch *batch, uint32_t why, int error)
+{
+	count_why(cycle, why, bytes_of(cycle, batch->frames));
+	if (error != 0) {
+		cycle->counts.failed += bytes_of(cycle, batch->frames);
+		cycle->counts.error = error;
+	}
+	ph_queue_close(&cycle->queue, batch);
+	for (uint32_t i = 0; i < batch->n; i++)
+		release(cycle, &batch->runs[i], PAGEHINT_RELEASE_KEPT);
+}
+
+static void back_off(struct ph_cycle *cycle, uint64_t now_ns, int gained)
+{
+	ph_pace_failed(cycle->pace, now_ns, gained);
+	cycle->counts.backoffs++;
+}
+
+static uint32_t why_refused(int error)
+{
+	switch (error) {
+	case -ENODEV:
+		return PAGEHINT_WHY_GONE;
+	case -EDEADLK:
+		return PAGEHINT_WHY_REENTRY;
+	case -EAGAIN:
+	case -EBUSY:
+		return PAGEHINT_WHY_NOT_TRIED;
+	default:
+		return PAGEHINT_WHY_SYSCALL;
+	}
+}
+
+void ph_cycle_submit(struct ph_cycle *cycle, uint64_t now_ns)
+{
+	struct ph_batch *batch = cycle->filled;
+	cycle->filled = NULL;
+	if (batch == NULL)
+		return;
+	if (batch->n == 0) {
+		ph_queue_close(&cycle->queue, batch);
+		return;
+	}
+	if (cycle->origin->ops.depart != NULL)
+		cycle->origin->ops.depart(cycle->origin->ctx, batch->frames);
+	ph_queue_launch(&cycle->queue, batch, now_ns);
+	int err = pagehint_backend_submit(cycle->backend, batch->runs, batch->n, cycle->flags, batch->cookie);
+	if (err == 0) {
+		cycle->counts.batches++;
+		cycle->counts.runs += batch->n;
+		return;
+	}
+	ph_pace_refund(cycle->pace, bytes_of(cycle, batch->frames));
+	uint32_t others = cycle->queue.in_flight - 1;
+	/* Full is no failure while answers are to come: from now on no more than it took is taken from the origin. */
+	if (err == -EAGAIN && others > 0)
+		cycle->room = others;
+	else
+		back_off(cycle, now_ns, 0);
+	give_up(cycle, batch, why_refused(err), err == -EAGAIN ? 0 : err);
+}
+
+/* A region or the gate said no: asking again in this look would isolate for nothing. */
+static void mute(struct ph_cycle *cycle, const struct pagehint_run *run, uint32_t why)
+{
+	uint64_t frames = 0, least, end;
+	if (why == PAGEHINT_WHY_INHIBITED) {
+		cycle->muted_to = UINT64_MAX;
+		return;
+	}
+	if (why != PAGEHINT_WHY_PINNED && why != PAGEHINT_WHY_CANNOT && why != PAGEHINT_WHY_UFFD)
+		return;
+	if (pagehint_backend_extent(cycle->backend, run->frame, &frames, &least) != 0)
+		return;
+	end = ph_sum_fits(run->frame, frames) ? run->frame + frames : UINT64_MAX;
+	if (run->frame <= cycle->look.cursor && cycle->look.cursor < end && end > cycle->muted_to)
+		cycle->muted_to = end;
+}
+
+/* the classes add up to the run, without wrapping */
+static int adds_up(const struct pagehint_outcome *o, uint64_t bytes)
+{
+	const uint64_t part[] = { o->freed, o->absent, o->accepted, o->kept, o->lazy, o->failed };
+	uint64_t left = bytes;
+	for (unsigned i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+		if (part[i] > left)
+			return 0;
+		left -= part[i];
+	}
+	return left == 0;
+}
+
+/* Returns bytes that failed; *gained is raised when something was given back. */
+static uint64_t settle(struct ph_cycle *cycle, const struct pagehint_run *run, const struct pagehint_outcome *o,
+		       int *gained)
+{
+	uint64_t bytes = bytes_of(cycle, run->frames), failed = bytes;
+	if (o == NULL || !adds_up(o, bytes)) {
+		count_why(cycle, PAGEHINT_WHY_BACKEND_LIED, bytes);
+		release(cycle, run, PAGEHINT_RELEASE_KEPT);
+	} else {
+		failed = o->failed;
+		count_why(cycle, o->kept_why, o->kept);
+		count_why(cycle, o->failed_why, o->failed);
+		if (o->kept == bytes)
+			mute(cycle, run, o->kept_why);
+		if (o->kept + o->failed < bytes)
+			*gained = 1;
+		if (o->failed != 0 && o->error != 0)
+			cycle->counts.error = o->error;
+		release(cycle, run, o->kept + o->failed == 0 ? PAGEHINT_RELEASE_REPORTED : PAGEHINT_RELEASE_KEPT);
+	}
+	cycle->counts.failed += failed;
+	return failed;
+}
+
+static void answered(struct ph_cycle *cycle, struct ph_batch *batch, uint32_t n, uint64_t now_ns)
+{
+	uint64_t failed = 0;
+	int gained = 0;
+	ph_queue_close(&cycle->queue, batch);
+	for (uint32_t i = 0; i < batch->n; i++)
+		failed += settle(cycle, &batch->runs[i], i < n ? &cycle->outcomes[i] : NULL, &gained);
+	if (failed != 0)
+		back_off(cycle, now_ns, gained);
+	else if (gained)
+		ph_pace_succeeded(cycle->pace);
+}
+
+/* The other side is gone: nobody will answer, and nobody is left who could discard. */
+static uint32_t all_gone(struct ph_cycle *cycle, uint64_t now_ns)
+{
+	uint32_t ended = 0;
+	for (struct ph_batch *batch; (batch = ph_queue_oldest(&cycle->queue)) != NULL; ended++)
+		give_up(cycle, batch, PAGEHINT_WHY_GONE, -ENODEV);
+	if (ended != 0)
+		back_off(cycle, now_ns, 0);
+	return ended;
+}
+
+uint32_t ph_cycle_reap(struct ph_cycle *cycle, uint64_t now_ns)
+{
+	uint32_t ended = 0;
+	/* A backend that makes answers up must not keep us here: twice the room is more than an honest one can have. */
+	for (uint32_t i = 0; cycle->queue.in_flight > 0 && i < 2 * cycle->queue.n_slots; i++) {
+		uint64_t cookie = 0;
+		uint32_t n = 0;
+		int err = pagehint_backend_reap(cycle->backend, cycle->queue.max_runs, cycle->outcomes, &cookie, &n);
+		if (err == -EAGAIN)
+			break;
+		if (err == -ENODEV)
+			return ended + all_gone(cycle, now_ns);
+		if (err != 0) {
+			cycle->counts.error = err;
+			break;
+		}
+		struct ph_batch *batch = ph_queue_find(&cycle->queue, cookie);
+		if (batch == NULL) {
+			cycle->counts.strays++;
+			continue;
+		}
+		answered(cycle, batch, n, now_ns);
+		ended++;
+	}
+	return ended;
+}
