@@ -222,7 +222,7 @@ static void bad_traces_stop_it_with_their_place(void **state)
 	(void)state;
 	assert_int_equal(
 		run("head -c 2000 '%s' >%s/cut; '%s' --trace %s/cut 2>&1", SAMPLE, directory, giveback, directory), 1);
-	assert_non_null(strstr(output.text, "/cut:20: the line"));
+	assert_non_null(strstr(output.text, "/cut:21: "));
 	assert_int_equal(run("{ head -3 '%s'; echo garbage; } >%s/bad; '%s' --trace %s/bad 2>&1", SAMPLE, directory,
 			     giveback, directory),
 			 1);
