@@ -68,6 +68,43 @@ static void test_time_may_stand_or_go_back(void **state)
 	rig_stop(&rig);
 }
 
+static void test_time_that_goes_back_is_no_long_silence(void **state)
+{
+	(void)state;
+	struct rig rig;
+	rig_start(&rig, &later);
+	rig.fake->silent = 1;
+	model_give(rig.model, 0, BLOCK);
+	rig_run(&rig, 3 * SEC);
+	assert_int_equal(rig_stats(&rig).in_flight, BLOCK * FRAME);
+	rig.now = SEC;
+	rig_step(&rig, 0);
+	rig_explain(&rig);
+	assert_false(rig_said(&rig, "backend silent"));
+	rig.fake->silent = 0;
+	rig_stop(&rig);
+}
+
+/* What a backend refused was not given back, so it does not count against the rate. */
+static void test_refused_is_not_paid_for(void **state)
+{
+	(void)state;
+	struct rig rig;
+	struct pagehint_reporter_opts opts = { .struct_size = sizeof(opts), .rate = MIB / 100 };
+	struct rig_how how = later;
+	how.opts = &opts;
+	rig_start(&rig, &how);
+	model_give(rig.model, 0, BLOCK);
+	rig.fake->error = -EIO;
+	rig_run(&rig, 2 * SEC);
+	assert_int_equal(rig_stats(&rig).kept, BLOCK * FRAME);
+	assert_int_equal(rig_stats(&rig).failed, BLOCK * FRAME);
+	rig.fake->error = 0;
+	rig_run(&rig, 8 * SEC); /* aged anew; a bucket takes 200 s to fill */
+	assert_int_equal(rig_stats(&rig).reported, BLOCK * FRAME);
+	rig_stop(&rig);
+}
+
 static void test_pressure_walks_down_the_ladder(void **state)
 {
 	(void)state;
@@ -499,6 +536,8 @@ int main(void)
 		cmocka_unit_test(test_free_memory_comes_back_after_two_looks),
 		cmocka_unit_test(test_touched_between_is_too_young),
 		cmocka_unit_test(test_time_may_stand_or_go_back),
+		cmocka_unit_test(test_time_that_goes_back_is_no_long_silence),
+		cmocka_unit_test(test_refused_is_not_paid_for),
 		cmocka_unit_test(test_pressure_walks_down_the_ladder),
 		cmocka_unit_test(test_psi_fd_is_asked_in_every_step),
 		cmocka_unit_test(test_regions_cut_runs_and_raise_orders),
