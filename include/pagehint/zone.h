@@ -86,9 +86,9 @@ PAGEHINT_API void pagehint_zone_destroy(struct pagehint_zone *zone);
 /**
  * pagehint_zone_add - makes frames present and free (boot memory, hotplug, a hole that closes)
  * @zone:   the zone
- * @frame:  first frame
- * @frames: how many [frames]; may be any part of sections
- * Return: 0; -EINVAL frames 0 or wrapping; -ERANGE beyond the span; -EEXIST some are present already; -ENOSPC no room for
+ * @frame:  first frame, a multiple of 64
+ * @frames: how many [frames], a multiple of 64; any part of sections. Finer holes: add, then reserve.
+ * Return: 0; -EINVAL frames 0, no multiples of 64, or wrapping; -ERANGE beyond the span; -EEXIST some are present already; -ENOSPC no room for
  * so many sections. On failure nothing is changed.
  * Thread: one at a time for add, remove and reserve; any for everything else meanwhile.   Cost: O(frames / 64).   Since: 0.1
  */
@@ -101,7 +101,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_add(struct pagehint_zone *zon
  * @frames:   how many [frames]
  * @ret_busy: frames that are not free (out, cached, isolated), or NULL; written when -EBUSY
  * Asks caches to let go first (parked ones are drained at once, others at their next call: try again).
- * Return: 0; -EINVAL; -ERANGE some are not present; -EBUSY some are not free: nothing is changed.
+ * Return: 0; -EINVAL frames 0, no multiples of 64, or wrapping; -ERANGE some are not present; -EBUSY some are not free: nothing is changed.
  * Thread: as pagehint_zone_add.   Cost: O(frames / 64).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_remove(struct pagehint_zone *zone, uint64_t frame, uint64_t frames,
@@ -109,7 +109,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_remove(struct pagehint_zone *
 
 /**
  * pagehint_zone_reserve - hands exactly these frames out (firmware, kernel image, DMA); give back with pagehint_zone_free_runs
- * Parameters, Return, Thread, Cost: as pagehint_zone_remove. The frames count as out.
+ * Parameters, Return, Thread, Cost: as pagehint_zone_remove, but any frame and number will do. The frames count as out.
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_reserve(struct pagehint_zone *zone, uint64_t frame, uint64_t frames,
 							   uint64_t *ret_busy);
@@ -189,7 +189,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_alloc_runs(struct pagehint_zo
  * @ret_frame: first frame
  * Free it, or any part of it, with pagehint_zone_free_runs.
  * Return: 0; -ENOSPC; -EAGAIN as pagehint_zone_alloc; -EINVAL frames 0, align no power of two. On failure nothing is changed.
- * Thread: any.   Cost: O(sections) search.   Since: 0.1
+ * Thread: any.   Cost: first fit, O(frames / 64) of the zone at worst.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_alloc_contig(struct pagehint_zone *zone, uint64_t frames,
 								uint64_t align, uint64_t *ret_frame);
@@ -199,7 +199,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_alloc_contig(struct pagehint_
  * @runs:     array of n
  * @n:        how many [runs]
  * @ret_done: runs freed whole, or NULL; also on failure: the run at this index was refused whole
- * Return: 0; -EALREADY some frame of a run is not out; -ERANGE; -EINVAL a run empty or wrapping.
+ * Return: 0; -EALREADY some frame of a run is not out; -ERANGE some are not present; -EINVAL a run empty or wrapping;
+ * -EAGAIN another thread is freeing parts of the same block at this moment: call again.
  * Thread: any; a run that another thread frees at the same time is refused or freed once, never twice.
  * Cost: atomics per 64-bit word.   Since: 0.1
  */

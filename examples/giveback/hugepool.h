@@ -1,0 +1,26 @@
+/*
+ * hugepool: the machine's pool of 2 MiB pages, and borrowing from it.
+ *
+ * The pool is the whole machine's. What this program adds it takes away again: when it ends, and when a signal ends it.
+ * Only the number that was added is subtracted, so that what others changed meanwhile stays.
+ */
+#ifndef GIVEBACK_HUGEPOOL_H
+#define GIVEBACK_HUGEPOOL_H
+
+#include <stdint.h>
+
+struct why;
+
+/* Pages of the pool that are in use. 0 or -errno. */
+int hugepool_used(uint64_t *ret_pages);
+
+/* 0 when so many pages are free, *ret_used as above; -ENODEV with *why (which says how to get them). */
+int hugepool_check(uint64_t pages, uint64_t *ret_used, struct why *why);
+
+/* Adds what is missing so that so many pages are free. 0; -ENODEV with *why, the pool as before. */
+int hugepool_reserve(uint64_t pages, struct why *why);
+
+/* Takes away what hugepool_reserve added. */
+void hugepool_release(void);
+
+#endif

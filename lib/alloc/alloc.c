@@ -1,0 +1,103 @@
+#include <errno.h>
+
+#include "alloc/level.h"
+#include "alloc/ops.h"
+#include "alloc/sets.h"
+#include "alloc/track.h"
+
+#define SLOW_TRIES 4
+
+/* What may have changed what a search sees: sums that only grow. */
+struct versions {
+	uint64_t put, begun, ended;
+};
+
+static struct versions versions_of(const struct pagehint_zone *z)
+{
+	struct versions v = { 0, 0, 0 };
+	uint32_t slots = (uint32_t)atomic_load(&z->used_slots);
+	for (uint32_t i = 0; i < slots; i++) {
+		struct ph_section *head = ph_zone_head(z, i);
+		v.put += atomic_load(&head->put);
+		v.begun += atomic_load(&head->begun);
+		v.ended += atomic_load(&head->ended);
+	}
+	return v;
+}
+
+int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
+		      struct ph_place *ret, uint64_t *ret_mask)
+{
+	int settled = 0;
+	for (int i = 0; i < SLOW_TRIES && !settled; i++) {
+		ph_cache_recall(z, cache);
+		struct versions before = versions_of(z);
+		int r = ph_level_take(z, order, want, ret, ret_mask);
+		if (r == 0)
+			return 0;
+		struct versions after = versions_of(z);
+		/* nothing came in, and nothing was on its way between two levels, while we looked */
+		settled = r == -ENOSPC && before.put == after.put && before.begun == after.begun &&
+			  before.begun == before.ended;
+	}
+	return settled && pagehint_zone_hidden(z) == 0 ? -ENOSPC : -EAGAIN;
+}
+
+int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame)
+{
+	struct ph_place p;
+	uint64_t mask;
+	if (ph_unlikely(order > PAGEHINT_ORDER_MAX))
+		return -EINVAL;
+	int r = ph_level_take(z, order, 1, &p, &mask);
+	if (ph_unlikely(r < 0))
+		r = ph_zone_take_slow(z, cache, order, 1, &p, &mask);
+	if (ph_unlikely(r < 0))
+		return r;
+	ph_sets_handed_blocks(z, &p, order, mask);
+	if (ph_zone_is_tracked(z))
+		ph_track_out(z, p.slot, p.level, p.word, order, mask);
+	*ret_frame = ph_zone_base(z, p.slot) + ph_place_offset(&p);
+	return 0;
+}
+
+int pagehint_zone_alloc(struct pagehint_zone *zone, uint32_t order, uint64_t *ret_frame)
+{
+	return ph_zone_alloc(zone, NULL, order, ret_frame);
+}
+
+/* An untracked zone can at least refuse what does not exist. */
+static int check_present(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order)
+{
+	uint32_t end = offset + (1u << order);
+	for (uint32_t at = offset; at < end; at += PH_PRESENT_FRAMES)
+		if (!ph_zone_is_present(z, slot, at))
+			return -ERANGE;
+	return 0;
+}
+
+int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, struct ph_place *ret_place)
+{
+	if (ph_unlikely(order > PAGEHINT_ORDER_MAX || (frame & ((UINT64_C(1) << order) - 1)) != 0))
+		return -EINVAL;
+	int64_t slot = ph_zone_slot(z, frame);
+	if (ph_unlikely(slot < 0))
+		return -ERANGE;
+	uint32_t offset = ph_zone_offset(frame);
+	int r = ph_zone_is_tracked(z) ? ph_track_in(z, (uint32_t)slot, offset, order)
+				      : check_present(z, (uint32_t)slot, offset, order);
+	if (ph_unlikely(r < 0))
+		return r == -EALREADY ? (check_present(z, (uint32_t)slot, offset, order) < 0 ? -ERANGE : r) : r;
+	*ret_place = ph_place_of((uint32_t)slot, offset, order);
+	return 0;
+}
+
+int pagehint_zone_free(struct pagehint_zone *zone, uint64_t frame, uint32_t order)
+{
+	struct ph_place p;
+	int r = ph_zone_untrack(zone, frame, order, &p);
+	if (ph_unlikely(r < 0))
+		return r;
+	ph_level_put_block(zone, p.slot, ph_zone_offset(frame), order);
+	return 0;
+}

@@ -1,0 +1,45 @@
+/*
+ * harvest: looks at free memory, ages it, and takes what is ready out of the allocator's reach; what an origin does.
+ *
+ * One thread harvests and releases; allocations go on meanwhile. A look reads what was touched since the last one, so each
+ * granule is judged at the cursor: whatever lies behind `next` keeps its age for the call that goes on there.
+ * Invariant: frames taken here are in `isolated` (or `in_flight`) until released, and in no word of the tree.
+ */
+#ifndef PH_ALLOC_HARVEST_H
+#define PH_ALLOC_HARVEST_H
+
+#include <pagehint/origin.h>
+
+#include "alloc/zone.h"
+
+/* the ops of an origin, see pagehint/origin.h */
+int ph_harvest_next_span(const struct pagehint_zone *z, uint64_t from, struct pagehint_run *ret_span);
+int ph_harvest(struct pagehint_zone *z, const struct pagehint_harvest *ask, struct pagehint_run *runs,
+	       struct pagehint_harvested *ret);
+void ph_harvest_release(struct pagehint_zone *z, const struct pagehint_run *run, uint32_t how);
+void ph_harvest_depart(struct pagehint_zone *z, uint64_t frames);
+void ph_harvest_free(const struct pagehint_zone *z, struct pagehint_origin_free *ret);
+
+/* A harvest under way. */
+struct ph_reap {
+	struct pagehint_zone *z;
+	const struct pagehint_harvest *ask;
+	struct pagehint_run *runs;
+	struct pagehint_harvested *ret;
+	uint32_t work;
+};
+
+/* Can one more run, or frames more, be taken that start at `frame`? */
+int ph_reap_has_room(const struct ph_reap *reap, uint64_t frame, uint64_t frames);
+
+/* These frames were claimed: they are isolated now. */
+void ph_reap_append(struct ph_reap *reap, uint64_t frame, uint64_t frames);
+
+/*
+ * fine.c: takes free runs of ask->order inside one granule of which some frames were handed out since their last discard.
+ * `offset`, `frames`: the part of the granule to look at (section offset). Returns 0 and *ret_next = where it had to stop
+ * (no room), or 1 when the part is done.
+ */
+int ph_reap_fine(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t frames, uint32_t *ret_next);
+
+#endif

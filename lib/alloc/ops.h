@@ -1,0 +1,63 @@
+/*
+ * ops: what the public operations of a zone share: looking a block up, taking one when the quick way found none, claiming
+ * ranges that span sections.
+ */
+#ifndef PH_ALLOC_OPS_H
+#define PH_ALLOC_OPS_H
+
+#include "alloc/cache.h"
+#include "alloc/zone.h"
+
+/*
+ * Checks a block that is to be freed and takes it out of the embedder's hands; *ret_place says where it belongs. Returns 0,
+ * -EINVAL, -ERANGE, -EALREADY as pagehint_zone_free.
+ */
+int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, struct ph_place *ret_place);
+
+/* pagehint_zone_alloc; `cache` (may be NULL) is drained when nothing else helps. */
+int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame);
+
+/*
+ * ph_level_take after it failed: recalls caches, tries again, and tells -ENOSPC (nothing is free, and nothing was moving while
+ * we looked) from -EAGAIN (frames are hidden, or came and went).
+ */
+int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
+		      struct ph_place *ret, uint64_t *ret_mask);
+
+/* Are [frame, frame + frames) inside the span and present? 0, -EINVAL empty or wrapping, -ERANGE. */
+int ph_zone_check_range(const struct pagehint_zone *z, uint64_t frame, uint64_t frames);
+
+/* Takes a whole range, over sections, or nothing: 0, or -EBUSY and the first frame in the way. The range must be present. */
+int ph_zone_claim_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames, uint64_t *ret_stuck);
+
+/* Puts a range that somebody of us holds back into the tree. */
+void ph_zone_put_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames);
+
+/* A range goes into the embedder's hands frame by frame. */
+void ph_zone_hand_out_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames);
+
+/* Calls with the parts of a range, one a section. */
+#define PH_FOR_SECTIONS(part, first, n) \
+	for (struct ph_part part = ph_part_first((first), (n)); part.frames != 0; part = ph_part_next(part))
+
+struct ph_part {
+	uint64_t frame;  /* first frame of this part */
+	uint64_t left;   /* frames behind this part */
+	uint32_t offset; /* in its section */
+	uint32_t frames; /* of this part; 0 = the range is done */
+};
+
+static inline struct ph_part ph_part_first(uint64_t frame, uint64_t frames)
+{
+	uint32_t offset = ph_zone_offset(frame), room = PAGEHINT_SECTION_FRAMES - offset;
+	uint32_t here = frames < room ? (uint32_t)frames : room;
+	struct ph_part p = { frame, frames - here, offset, here };
+	return p;
+}
+
+static inline struct ph_part ph_part_next(struct ph_part p)
+{
+	return ph_part_first(p.frame + p.frames, p.left);
+}
+
+#endif

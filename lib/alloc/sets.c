@@ -1,0 +1,189 @@
+#include "alloc/sets.h"
+
+#include "alloc/level.h"
+
+static ph_word *dirty_words(const struct pagehint_zone *z, uint32_t slot)
+{
+	return ph_zone_words(z, slot, z->at_dirty);
+}
+
+static void set_bits(ph_word *word, uint64_t mask)
+{
+	if ((atomic_load(word) & mask) != mask)
+		atomic_fetch_or(word, mask);
+}
+
+static void clear_bits(ph_word *word, uint64_t mask)
+{
+	if (atomic_load(word) & mask)
+		atomic_fetch_and(word, ~mask);
+}
+
+typedef void (*change_fn)(ph_word *word, uint64_t mask);
+
+/* Applies `change` to bits [first, first + n) of an array of words. */
+static void change_range(ph_word *words, uint32_t first, uint32_t n, change_fn change)
+{
+	while (n != 0) {
+		uint32_t bit = first % 64, here = 64 - bit < n ? 64 - bit : n;
+		change(&words[first / 64], ph_mask(bit, here));
+		first += here;
+		n -= here;
+	}
+}
+
+static void touch(struct pagehint_zone *z, uint32_t slot, uint32_t granule)
+{
+	uint64_t bit = UINT64_C(1) << (granule % 64);
+	ph_word *touched = &ph_sets_touched(z, slot)[granule / 64];
+	if (atomic_load(touched) & bit)
+		return;
+	if (!(atomic_fetch_or(touched, bit) & bit) && !(atomic_load(&ph_sets_stale(z, slot)[granule / 64]) & bit))
+		atomic_fetch_add(&z->refaults, UINT64_C(1) << z->granule_order);
+}
+
+/* Was the granule wholly free just before the place was taken? */
+static int was_whole(const struct pagehint_zone *z, const struct ph_place *p, uint32_t granule)
+{
+	uint32_t level = z->granule_order / 6;
+	if (p->from != level)
+		return p->from > level;
+	if (level == PH_WHOLE_LEVEL)
+		return 1;
+	uint32_t bits = 1u << (z->granule_order % 6);
+	uint64_t group = ph_mask(granule * bits % 64, bits);
+	return (p->old & group) == group;
+}
+
+void ph_sets_handed_blocks(struct pagehint_zone *z, const struct ph_place *p, uint32_t order, uint64_t mask)
+{
+	uint32_t g = z->granule_order, frames = 1u << order;
+	if (p->from < g / 6 && !(z->flags & PAGEHINT_ZONE_LADDER))
+		return; /* the common case: a piece of a granule that was broken before */
+	uint64_t starts = mask & ph_run_starts(order % 6);
+	for (; starts != 0; starts &= starts - 1) {
+		struct ph_place block = *p;
+		block.bit = ph_ctz(starts);
+		uint32_t offset = ph_place_offset(&block);
+		for (uint32_t i = offset >> g; i <= (offset + frames - 1) >> g; i++)
+			if (was_whole(z, p, i))
+				touch(z, p->slot, i);
+		if (z->flags & PAGEHINT_ZONE_LADDER)
+			change_range(dirty_words(z, p->slot), offset, frames, set_bits);
+	}
+}
+
+void ph_sets_handed_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames)
+{
+	uint32_t g = z->granule_order;
+	for (uint32_t i = offset >> g; i <= (offset + frames - 1) >> g; i++)
+		touch(z, slot, i);
+	if (z->flags & PAGEHINT_ZONE_LADDER)
+		change_range(dirty_words(z, slot), offset, frames, set_bits);
+}
+
+uint64_t ph_sets_cached(struct pagehint_zone *z, const struct ph_place *p, uint64_t mask)
+{
+	uint32_t g = z->granule_order;
+	uint64_t note = 0;
+	if (z->flags & PAGEHINT_ZONE_LADDER)
+		note = mask & ~atomic_load(&dirty_words(z, p->slot)[p->word]);
+	if (g >= 6) {
+		/* one granule: the frame that is handed out next breaks it */
+		uint32_t granule = (p->word << 6) >> g;
+		if (was_whole(z, p, granule))
+			touch(z, p->slot, granule);
+		return note;
+	}
+	for (uint32_t first = 0; first < 64; first += 1u << g) {
+		uint64_t group = ph_mask(first, 1u << g);
+		if ((mask & group) == group)
+			note |= group;
+	}
+	return note;
+}
+
+uint64_t ph_sets_handed_frame(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint64_t note)
+{
+	uint32_t g = z->granule_order;
+	uint64_t bit = UINT64_C(1) << (offset % 64);
+	if (z->flags & PAGEHINT_ZONE_LADDER)
+		set_bits(&dirty_words(z, slot)[offset / 64], bit);
+	if (g >= 6)
+		return note & ~bit;
+	uint64_t group = ph_mask((offset % 64) >> g << g, 1u << g);
+	touch(z, slot, offset >> g);
+	/* the others of the group only need a note for their own dirty bit */
+	uint64_t clean = 0;
+	if (z->flags & PAGEHINT_ZONE_LADDER)
+		clean = group & ~atomic_load(&dirty_words(z, slot)[offset / 64]);
+	return (note & ~group) | (note & clean);
+}
+
+/* gathers the bits of v at multiples of 2^r into the low 64 >> r bits */
+static uint64_t gather(uint64_t v, uint32_t r)
+{
+	uint64_t out = 0;
+	if (r == 0)
+		return v;
+	for (; v != 0; v &= v - 1)
+		out |= UINT64_C(1) << (ph_ctz(v) >> r);
+	return out;
+}
+
+uint64_t ph_sets_whole(const struct pagehint_zone *z, uint32_t slot, uint32_t i)
+{
+	uint32_t level = z->granule_order / 6, r = z->granule_order % 6;
+	uint32_t granules = PAGEHINT_SECTION_FRAMES >> z->granule_order;
+	if (ph_zone_is_whole(z, slot))
+		return ph_low_mask(granules);
+	if (level == PH_WHOLE_LEVEL)
+		return 0;
+	uint32_t words = PH_L0_WORDS >> (6 * level), each = 64u >> r;
+	uint64_t out = 0;
+	for (uint32_t j = 0; j < 1u << r && (i << r) + j < words; j++) {
+		uint32_t word = (i << r) + j;
+		uint64_t bits = ph_level_covered(z, slot, level, word)
+					? ph_low_mask(each)
+					: gather(ph_runs(atomic_load(ph_zone_level_word(z, slot, level, word)), r), r);
+		out |= bits << (j * each);
+	}
+	return out;
+}
+
+void ph_sets_reported(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames)
+{
+	uint32_t g = z->granule_order, size = 1u << g;
+	uint32_t first = (offset + size - 1) >> g, end = (offset + frames) >> g;
+	if (first < end)
+		change_range(ph_sets_stale(z, slot), first, end - first, clear_bits);
+	if (z->flags & PAGEHINT_ZONE_LADDER)
+		change_range(dirty_words(z, slot), offset, frames, clear_bits);
+}
+
+void ph_sets_reset(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames, int present)
+{
+	uint32_t g = z->granule_order, first = offset >> g, n = ((offset + frames - 1) >> g) - first + 1;
+	int stale = present && (z->flags & PAGEHINT_ZONE_STALE);
+	change_range(ph_sets_aged(z, slot), first, n, clear_bits);
+	if (stale)
+		change_range(ph_sets_stale(z, slot), first, n, set_bits);
+	else if (present == 0 && frames >= 1u << g)
+		/* granules that go in part stay as they were: stale at worst, which only costs a discard */
+		ph_sets_reported(z, slot, offset, frames);
+	if (z->flags & PAGEHINT_ZONE_LADDER)
+		change_range(dirty_words(z, slot), offset, frames, stale ? set_bits : clear_bits);
+}
+
+int ph_sets_is_dirty(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames)
+{
+	const ph_word *dirty = dirty_words(z, slot);
+	while (frames != 0) {
+		uint32_t bit = offset % 64, here = 64 - bit < frames ? 64 - bit : frames;
+		if (atomic_load(&dirty[offset / 64]) & ph_mask(bit, here))
+			return 1;
+		offset += here;
+		frames -= here;
+	}
+	return 0;
+}

@@ -1,0 +1,37 @@
+/*
+ * track: which frames are in the embedder's hands, so that a wrong free changes nothing.
+ *
+ * The problem: a double free of a buddy block corrupts silently. Why this shape: an `out` tree shaped like the free tree: a
+ * block of order 0-5 sets its bits in a level-0 out word, 6-11 in a level-1 word and so on, so marking and clearing any block
+ * is one atomic; a free that does not find all its bits set is refused. Runs (alloc_runs, alloc_contig, reserve) are marked
+ * frame by frame on level 0, so any part of them can be freed.
+ * Strict zones also have a `tail` bit for every bit of a block but the first: a block can only be freed as it was allocated.
+ * Invariants: a frame is marked on one level at the most, and only while it is neither free nor cached.
+ */
+#ifndef PH_ALLOC_TRACK_H
+#define PH_ALLOC_TRACK_H
+
+#include "alloc/zone.h"
+
+/* Blocks of `order` under `mask` of this word are handed out. */
+void ph_track_out(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint32_t order, uint64_t mask);
+
+/* A block comes back. Returns 0, -EALREADY not out, -EINVAL out in another order. */
+int ph_track_in(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order);
+
+/* A range of one section is handed out frame by frame. */
+void ph_track_out_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames);
+
+/*
+ * Is every frame of a range out, on whatever level? Asked before ph_track_in_range, so that a refused free does not even
+ * split the out bits of big blocks. A look: only misuse by two threads at once can make it wrong.
+ */
+int ph_track_is_out(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames);
+
+/* All of a range comes back or nothing. Returns 0, -EALREADY some of it is not out, -EAGAIN another thread is splitting it. */
+int ph_track_in_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames);
+
+/* The out word of a level (level 3: bit 0 of out3), and the tail word beside it. */
+ph_word *ph_track_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * keep: what a discard leaves where it is, and zeroing it when the caller needs zeroes.
+ *
+ * This is one of the few places that may touch managed memory, by name: PAGEHINT_DISCARD_ZERO. Pages that are not there
+ * read as zero already and are not made present; a page of a private file that was never written is not made anonymous.
+ */
+#include <string.h>
+
+#include "host/madvise.h"
+#include "host/residency.h"
+
+static int may_touch(const struct ph_region *region)
+{
+	return region->host_addr != 0 && region->backing != PAGEHINT_BACKING_DEVICE &&
+	       region->backing != PAGEHINT_BACKING_GUEST_MEMFD;
+}
+
+static void zero(struct ph_job *job, uint64_t at, uint64_t bytes)
+{
+	memset(ph_host_pointer(job->region.host_addr + at), 0, (size_t)bytes);
+	ph_outcome_kept(job->outcome, bytes, PAGEHINT_WHY_ZEROED);
+}
+
+static void keep_part(struct ph_madvise *m, struct ph_job *job, uint64_t at, uint64_t bytes)
+{
+	const struct ph_region *region = &job->region;
+	struct ph_residency found = { 0 };
+	int known = ph_residency(m, region, at, bytes, &found) == 0;
+	if (!known || found.own != 0)
+		zero(job, at, bytes);
+	else if (region->backing == PAGEHINT_BACKING_FILE_PRIVATE && !ph_file_is_replaced(region, at))
+		ph_outcome_kept(job->outcome, bytes, PAGEHINT_WHY_PAGE_CACHE);
+	else
+		ph_outcome_absent(job->outcome, bytes);
+}
+
+void ph_keep(struct ph_madvise *m, struct ph_job *job, uint64_t at, uint64_t bytes, uint32_t why)
+{
+	/* by pages where pagemap answers; all at once where each answer would open a file */
+	uint64_t step = job->region.backing == PAGEHINT_BACKING_SHARED ? bytes : m->page_bytes;
+	if (bytes == 0)
+		return;
+	if ((job->flags & PAGEHINT_DISCARD_ZERO) == 0 || !may_touch(&job->region)) {
+		ph_outcome_kept(job->outcome, bytes, why);
+		return;
+	}
+	for (uint64_t end = at + bytes; at < end;) {
+		uint64_t part = job->region.backing == PAGEHINT_BACKING_SHARED ? step : step - at % step;
+		part = part < end - at ? part : end - at;
+		keep_part(m, job, at, part);
+		at += part;
+	}
+}
