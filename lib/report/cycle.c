@@ -76,7 +76,7 @@ static uint32_t decide(struct ph_cycle *cycle, const struct ph_allowance *allow,
 		unreported = less(now.free, now.reported) << cycle->frame_shift;
 	}
 	uint32_t answer = ph_pace_grant(cycle->pace, allow->now_ns, block, unreported, &bytes);
-	if ((answer == PH_GRANT_TAKE || answer == PH_GRANT_RATE) && cycle->look.cursor < cycle->muted_to)
+	if (answer == PH_GRANT_TAKE && cycle->look.cursor < cycle->muted_to)
 		return PH_GRANT_MUTED;
 	if (answer == PH_GRANT_TAKE)
 		*ret_frames = bytes >> cycle->frame_shift;
