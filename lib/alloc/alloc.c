@@ -7,7 +7,7 @@
 
 #define SLOW_TRIES 4
 
-/* What may have changed what a search sees: sums that only grow. */
+/* What changes when a search may have missed something: sums that only grow. */
 struct versions {
 	uint64_t put, begun, ended;
 };
@@ -15,32 +15,55 @@ struct versions {
 static struct versions versions_of(const struct pagehint_zone *z)
 {
 	struct versions v = { 0, 0, 0 };
+	uint64_t taken;
 	uint32_t slots = (uint32_t)atomic_load(&z->used_slots);
 	for (uint32_t i = 0; i < slots; i++) {
 		struct ph_section *head = ph_zone_head(z, i);
-		v.put += atomic_load(&head->put);
 		v.begun += atomic_load(&head->begun);
 		v.ended += atomic_load(&head->ended);
 	}
+	ph_zone_counts(z, &v.put, &taken);
 	return v;
+}
+
+/*
+ * A search found nothing. Is that the truth? Nothing came in and nothing was between two levels meanwhile, nobody holds frames
+ * that he may give back or has not yet put into his cache, and (asked last, for they end up there) none are hidden.
+ */
+static int is_true(const struct pagehint_zone *z, const struct versions *before)
+{
+	struct versions after = versions_of(z);
+	if (before->put != after.put || before->begun != after.begun || before->begun != before->ended)
+		return 0;
+	return atomic_load(&z->holding) == 0 && !ph_cache_any_moving(z) && pagehint_zone_hidden(z) == 0;
 }
 
 int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
 		      struct ph_place *ret, uint64_t *ret_mask)
 {
-	int settled = 0;
-	for (int i = 0; i < SLOW_TRIES && !settled; i++) {
+	for (int i = 0; i < SLOW_TRIES; i++) {
 		ph_cache_recall(z, cache);
 		struct versions before = versions_of(z);
-		int r = ph_level_take(z, order, want, ret, ret_mask);
+		int r = ph_level_search(z, order, want, ret, ret_mask);
 		if (r == 0)
 			return 0;
-		struct versions after = versions_of(z);
-		/* nothing came in, and nothing was on its way between two levels, while we looked */
-		settled = r == -ENOSPC && before.put == after.put && before.begun == after.begun &&
-			  before.begun == before.ended;
+		if (r == -ENOSPC && is_true(z, &before))
+			return -ENOSPC;
 	}
-	return settled && pagehint_zone_hidden(z) == 0 ? -ENOSPC : -EAGAIN;
+	return -EAGAIN;
+}
+
+/* A block straight from the tree, counted. */
+int ph_zone_take(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
+		 struct ph_place *ret, uint64_t *ret_mask)
+{
+	int r = ph_level_search(z, order, want, ret, ret_mask);
+	if (ph_unlikely(r < 0))
+		r = ph_zone_take_slow(z, cache, order, want, ret, ret_mask);
+	if (ph_likely(r == 0))
+		atomic_fetch_add(&ph_zone_head(z, ret->slot)->taken, (uint64_t)ph_popcount(*ret_mask)
+									     << (order / 6 * 6));
+	return r;
 }
 
 int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame)
@@ -49,9 +72,7 @@ int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_
 	uint64_t mask;
 	if (ph_unlikely(order > PAGEHINT_ORDER_MAX))
 		return -EINVAL;
-	int r = ph_level_take(z, order, 1, &p, &mask);
-	if (ph_unlikely(r < 0))
-		r = ph_zone_take_slow(z, cache, order, 1, &p, &mask);
+	int r = ph_zone_take(z, cache, order, 1, &p, &mask);
 	if (ph_unlikely(r < 0))
 		return r;
 	ph_sets_handed_blocks(z, &p, order, mask);

@@ -18,9 +18,7 @@ int pagehint_zone_alloc_batch(struct pagehint_zone *zone, uint32_t order, uint32
 	while (done < n) {
 		struct ph_place p;
 		uint64_t mask;
-		r = ph_level_take(zone, order, n - done, &p, &mask);
-		if (r < 0)
-			r = ph_zone_take_slow(zone, NULL, order, n - done, &p, &mask);
+		r = ph_zone_take(zone, NULL, order, n - done, &p, &mask);
 		if (r < 0)
 			break;
 		ph_sets_handed_blocks(zone, &p, order, mask);

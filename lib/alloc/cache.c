@@ -14,47 +14,57 @@ static struct pagehint_zone *zone_of(const struct pagehint_cache *c)
 	return (struct pagehint_zone *)((uintptr_t)c - (uintptr_t)c->offset);
 }
 
-static uint64_t mask_of(const struct pagehint_cache *c, uint32_t i)
+static uint64_t load(const ph_word *p)
 {
-	return atomic_load_explicit(&c->mask[i], RELAXED);
+	return atomic_load_explicit(p, RELAXED);
 }
 
-static void set_entry(struct pagehint_cache *c, uint32_t i, uint32_t word, uint64_t mask, uint64_t note)
+static void store(ph_word *p, uint64_t v)
 {
-	atomic_store_explicit(&c->word[i], word, RELAXED);
-	atomic_store_explicit(&c->note[i], note, RELAXED);
-	atomic_store_explicit(&c->mask[i], mask, RELAXED);
+	atomic_store_explicit(p, v, RELAXED);
+}
+
+/* names a level-0 word of the zone; never 0 */
+static uint32_t name_of(const struct ph_place *p)
+{
+	return p->slot * PH_L0_WORDS + p->word + 1;
 }
 
 /* Gives an entry's frames back to the tree. */
 static void flush_entry(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i)
 {
-	uint64_t mask = mask_of(c, i);
+	uint64_t mask = load(&c->mask[i]);
 	if (mask == 0)
 		return;
-	uint32_t word = atomic_load_explicit(&c->word[i], RELAXED);
-	/* counted out of the cache first: a reader may see the frames nowhere for a moment, but never twice */
-	atomic_store_explicit(&c->mask[i], 0, RELAXED);
-	ph_level_put(z, word / PH_L0_WORDS, 0, word % PH_L0_WORDS, mask);
+	uint32_t word = atomic_load_explicit(&c->word[i], RELAXED) - 1;
+	store(&c->put, load(&c->put) + ph_popcount(mask));
+	ph_level_publish(z, word / PH_L0_WORDS, 0, word % PH_L0_WORDS, mask);
+	atomic_store_explicit(&c->mask[i], 0, memory_order_release);
 }
 
 static void drain(struct pagehint_zone *z, struct pagehint_cache *c)
 {
-	atomic_store_explicit(&c->drain_wanted, 0, RELAXED);
 	for (uint32_t i = 0; i < PH_CACHE_WORDS; i++)
 		flush_entry(z, c, i);
+}
+
+/* The owner heard that it is wanted. */
+static void obey(struct pagehint_zone *z, struct pagehint_cache *c)
+{
+	atomic_fetch_and(&c->control, ~PH_CACHE_WANTED);
+	drain(z, c);
 }
 
 /* Drains a parked cache on behalf of its owner. */
 static void drain_parked(struct pagehint_zone *z, struct pagehint_cache *c)
 {
 	uint32_t state = PH_CACHE_PARKED;
-	if (!atomic_compare_exchange_strong(&c->state, &state, PH_CACHE_DRAINING))
+	if (!atomic_compare_exchange_strong(&c->control, &state, PH_CACHE_DRAINING))
 		return;
 	drain(z, c);
 	state = PH_CACHE_DRAINING;
-	if (!atomic_compare_exchange_strong(&c->state, &state, PH_CACHE_PARKED))
-		atomic_store(&c->state, PH_CACHE_FREE); /* the owner closed it meanwhile and left the rest to us */
+	if (!atomic_compare_exchange_strong(&c->control, &state, PH_CACHE_PARKED))
+		atomic_store(&c->control, PH_CACHE_FREE); /* the owner closed it meanwhile and left the rest to us */
 }
 
 void ph_cache_recall(struct pagehint_zone *z, struct pagehint_cache *self)
@@ -62,14 +72,23 @@ void ph_cache_recall(struct pagehint_zone *z, struct pagehint_cache *self)
 	uint32_t n = (uint32_t)atomic_load(&z->used_caches);
 	for (uint32_t i = 0; i < n; i++) {
 		struct pagehint_cache *c = ph_cache_at(z, i);
-		uint32_t state = atomic_load(&c->state);
+		uint32_t state = atomic_load(&c->control);
 		if (c == self)
 			drain(z, c);
 		else if (state == PH_CACHE_PARKED)
 			drain_parked(z, c);
-		else if (state == PH_CACHE_OWNED)
-			atomic_store_explicit(&c->drain_wanted, 1, RELAXED);
+		else if (state == PH_CACHE_OWNED) /* if it changes state now, it does something better than obey */
+			atomic_compare_exchange_strong(&c->control, &state, PH_CACHE_OWNED | PH_CACHE_WANTED);
 	}
+}
+
+int ph_cache_any_moving(const struct pagehint_zone *z)
+{
+	uint32_t n = (uint32_t)atomic_load(&z->used_caches);
+	for (uint32_t i = 0; i < n; i++)
+		if (atomic_load(&ph_cache_at(z, i)->moving) != 0)
+			return 1;
+	return 0;
 }
 
 uint64_t ph_cache_held(const struct pagehint_zone *z, const struct pagehint_cache *c, uint64_t *ret_granules)
@@ -77,11 +96,11 @@ uint64_t ph_cache_held(const struct pagehint_zone *z, const struct pagehint_cach
 	uint64_t frames = 0, granules = 0;
 	uint32_t shift = z->granule_order > 6 ? z->granule_order - 6 : 0, seen[PH_CACHE_WORDS];
 	for (uint32_t i = 0; i < PH_CACHE_WORDS; i++) {
-		uint64_t mask = mask_of(c, i);
+		uint64_t mask = atomic_load(&c->mask[i]);
 		if (mask == 0)
 			continue;
 		frames += ph_popcount(mask);
-		uint32_t granule = atomic_load_explicit(&c->word[i], RELAXED) >> shift, j = 0;
+		uint32_t granule = (atomic_load_explicit(&c->word[i], RELAXED) - 1) >> shift, j = 0;
 		while (j < granules && seen[j] != granule)
 			j++;
 		if (j == granules)
@@ -98,7 +117,7 @@ uint64_t ph_cache_total(const struct pagehint_zone *z, uint64_t *ret_granules, u
 	uint64_t frames = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct pagehint_cache *c = ph_cache_at(z, i);
-		if (atomic_load(&c->state) == PH_CACHE_FREE)
+		if (atomic_load(&c->control) == PH_CACHE_FREE)
 			continue;
 		frames += ph_cache_held(z, c, ret_granules);
 		if (ret_open != NULL)
@@ -112,10 +131,9 @@ int pagehint_cache_open(struct pagehint_zone *zone, struct pagehint_cache **ret_
 	for (uint32_t i = 0; i < zone->max_caches; i++) {
 		struct pagehint_cache *c = ph_cache_at(zone, i);
 		uint32_t state = PH_CACHE_FREE;
-		if (!atomic_compare_exchange_strong(&c->state, &state, PH_CACHE_OWNED))
+		if (!atomic_compare_exchange_strong(&c->control, &state, PH_CACHE_OWNED))
 			continue;
 		c->offset = (uint64_t)((uintptr_t)c - (uintptr_t)zone);
-		atomic_store(&c->drain_wanted, 0);
 		uint64_t used = atomic_load(&zone->used_caches);
 		while (used < i + 1 && !atomic_compare_exchange_strong(&zone->used_caches, &used, i + 1))
 			;
@@ -129,130 +147,142 @@ void pagehint_cache_close(struct pagehint_cache *cache)
 {
 	if (cache == NULL)
 		return;
-	uint32_t state = atomic_load(&cache->state);
-	while (state != PH_CACHE_OWNED) {
+	uint32_t state = atomic_load(&cache->control);
+	while ((state & ~PH_CACHE_WANTED) != PH_CACHE_OWNED) {
 		/* whoever drains it at this moment finishes and frees the slot */
 		if (state == PH_CACHE_DRAINING &&
-		    atomic_compare_exchange_strong(&cache->state, &state, PH_CACHE_CLOSING))
+		    atomic_compare_exchange_strong(&cache->control, &state, PH_CACHE_CLOSING))
 			return;
-		if (state == PH_CACHE_PARKED && atomic_compare_exchange_strong(&cache->state, &state, PH_CACHE_OWNED))
+		if (state == PH_CACHE_PARKED && atomic_compare_exchange_strong(&cache->control, &state, PH_CACHE_OWNED))
 			break;
-		state = atomic_load(&cache->state);
+		state = atomic_load(&cache->control);
 	}
 	drain(zone_of(cache), cache);
-	atomic_store(&cache->state, PH_CACHE_FREE);
+	atomic_store(&cache->control, PH_CACHE_FREE);
 }
 
-/* Takes the lowest frame out of entry 0, which has one. */
-static uint64_t hand_out(struct pagehint_zone *z, struct pagehint_cache *c)
+/* Takes the lowest frame out of word 0, of which `mask` is held and not empty. */
+static inline uint64_t hand_out(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t mask)
 {
-	uint64_t mask = mask_of(c, 0), note = atomic_load_explicit(&c->note[0], RELAXED), bit = mask & -mask;
-	uint32_t word = atomic_load_explicit(&c->word[0], RELAXED);
-	uint32_t slot = word / PH_L0_WORDS, offset = (word % PH_L0_WORDS) * 64 + ph_ctz(mask);
-	atomic_store_explicit(&c->mask[0], mask & ~bit, RELAXED);
-	if (ph_unlikely(note & bit))
-		atomic_store_explicit(&c->note[0], ph_sets_handed_frame(z, slot, offset, note), RELAXED);
-	if (ph_zone_is_tracked(z))
-		atomic_fetch_or_explicit(ph_track_word(z, slot, 0, word % PH_L0_WORDS), bit, memory_order_acq_rel);
-	return ph_zone_base(z, slot) + offset;
+	uint64_t bit = mask & -mask, note = load(&c->note), out = load(&c->out);
+	uint64_t frame = load(&c->base) + ph_ctz(mask);
+	store(&c->mask[0], mask & ~bit);
+	if (ph_unlikely(note & bit)) {
+		uint32_t word = atomic_load_explicit(&c->word[0], RELAXED) - 1;
+		store(&c->note, ph_sets_handed_frame(z, word / PH_L0_WORDS, ph_zone_offset(frame), note));
+	}
+	if (out != 0)
+		atomic_fetch_or_explicit((ph_word *)ph_zone_at(z, out), bit, memory_order_acq_rel);
+	return frame;
 }
 
 static PH_NOINLINE int refill(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t *ret_frame)
 {
 	struct ph_place p;
 	uint64_t mask;
-	int r = ph_level_take(z, 0, 64, &p, &mask);
-	if (r < 0)
+	atomic_store(&c->moving, 1);
+	int r = ph_level_search(z, 0, 64, &p, &mask);
+	if (r < 0) {
+		atomic_store(&c->moving, 0); /* nothing is held: this thread, too, wants to hear the truth */
 		r = ph_zone_take_slow(z, c, 0, 64, &p, &mask);
-	if (r < 0)
-		return r;
-	set_entry(c, 0, p.slot * PH_L0_WORDS + p.word, mask, ph_sets_cached(z, &p, mask));
-	*ret_frame = hand_out(z, c);
+		if (r < 0)
+			return r;
+	}
+	store(&c->taken, load(&c->taken) + ph_popcount(mask));
+	store(&c->base, ph_zone_base(z, p.slot) + p.word * UINT64_C(64));
+	store(&c->out,
+	      !ph_zone_is_tracked(z) ? 0 : (uint64_t)((uintptr_t)ph_track_word(z, p.slot, 0, p.word) - (uintptr_t)z));
+	store(&c->note, ph_sets_cached(z, &p, mask));
+	atomic_store_explicit(&c->word[0], name_of(&p), RELAXED);
+	atomic_store(&c->mask[0], mask);
+	atomic_store(&c->moving, 0);
+	*ret_frame = hand_out(z, c, mask);
+	return 0;
+}
+
+static PH_NOINLINE int alloc_otherwise(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t order,
+				       uint64_t *ret_frame)
+{
+	uint32_t control = atomic_load(&c->control);
+	if ((control & ~PH_CACHE_WANTED) != PH_CACHE_OWNED)
+		return -EBUSY;
+	if (control & PH_CACHE_WANTED)
+		obey(z, c);
+	if (order != 0)
+		return ph_zone_alloc(z, c, order, ret_frame);
+	uint64_t mask = load(&c->mask[0]);
+	if (mask == 0)
+		return refill(z, c, ret_frame);
+	*ret_frame = hand_out(z, c, mask);
 	return 0;
 }
 
 int pagehint_cache_alloc(struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame)
 {
 	struct pagehint_zone *z = zone_of(cache);
-	if (ph_unlikely(atomic_load_explicit(&cache->state, RELAXED) != PH_CACHE_OWNED))
-		return -EBUSY;
-	if (ph_unlikely(atomic_load_explicit(&cache->drain_wanted, RELAXED)))
-		drain(z, cache);
-	if (order != 0)
-		return ph_zone_alloc(z, cache, order, ret_frame);
-	if (ph_unlikely(mask_of(cache, 0) == 0))
-		return refill(z, cache, ret_frame);
-	*ret_frame = hand_out(z, cache);
+	uint64_t mask = load(&cache->mask[0]);
+	uint32_t control = atomic_load_explicit(&cache->control, RELAXED);
+	if (ph_unlikely(mask == 0 || ((control ^ PH_CACHE_OWNED) | order) != 0))
+		return alloc_otherwise(z, cache, order, ret_frame);
+	*ret_frame = hand_out(z, cache, mask);
 	return 0;
 }
 
-/*
- * The entry for a word that is not held yet: an empty one, else a full word (worth more to everybody in the tree, where it
- * merges), else the one that holds the least.
- */
-static uint32_t make_room(struct pagehint_zone *z, struct pagehint_cache *c)
+/* A frame of a word that is not held yet. */
+static PH_NOINLINE void hold(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i, uint32_t name, uint64_t bit)
 {
-	uint32_t least = 1, best = 65;
-	for (uint32_t i = 1; i < PH_CACHE_WORDS; i++) {
-		uint32_t n = ph_popcount(mask_of(c, i));
-		if (n == 0)
-			return i;
-		if (n == 64)
-			n = 0;
-		if (n < best) {
-			best = n;
-			least = i;
-		}
-	}
-	flush_entry(z, c, least);
-	return least;
+	flush_entry(z, c, i);
+	atomic_store_explicit(&c->word[i], name, RELAXED);
+	store(&c->mask[i], bit);
 }
 
 int pagehint_cache_free(struct pagehint_cache *cache, uint64_t frame, uint32_t order)
 {
 	struct pagehint_zone *z = zone_of(cache);
-	if (ph_unlikely(atomic_load_explicit(&cache->state, RELAXED) != PH_CACHE_OWNED))
-		return -EBUSY;
-	if (ph_unlikely(atomic_load_explicit(&cache->drain_wanted, RELAXED)))
-		drain(z, cache);
+	uint32_t control = atomic_load_explicit(&cache->control, RELAXED);
+	if (ph_unlikely(control != PH_CACHE_OWNED)) {
+		if (control != (PH_CACHE_OWNED | PH_CACHE_WANTED))
+			return -EBUSY;
+		obey(z, cache);
+	}
 	if (order != 0)
 		return pagehint_zone_free(z, frame, order);
 	struct ph_place p;
 	int r = ph_zone_untrack(z, frame, 0, &p);
 	if (ph_unlikely(r < 0))
 		return r;
-	uint32_t word = p.slot * PH_L0_WORDS + p.word;
+	uint32_t name = name_of(&p), i = 1 + name % (PH_CACHE_WORDS - 1);
 	uint64_t bit = UINT64_C(1) << p.bit;
-	for (uint32_t i = 0; i < PH_CACHE_WORDS; i++) {
-		uint64_t mask = mask_of(cache, i);
-		if (atomic_load_explicit(&cache->word[i], RELAXED) != word || mask == 0)
-			continue;
-		atomic_store_explicit(&cache->mask[i], mask | bit, RELAXED);
-		return 0;
-	}
-	uint32_t i = make_room(z, cache);
-	set_entry(cache, i, word, bit, 0);
+	if (atomic_load_explicit(&cache->word[0], RELAXED) == name)
+		i = 0;
+	if (ph_likely(atomic_load_explicit(&cache->word[i], RELAXED) == name))
+		store(&cache->mask[i], load(&cache->mask[i]) | bit);
+	else
+		hold(z, cache, i, name, bit);
 	return 0;
 }
 
 void pagehint_cache_drain(struct pagehint_cache *cache)
 {
-	if (atomic_load(&cache->state) == PH_CACHE_OWNED)
-		drain(zone_of(cache), cache);
+	uint32_t control = atomic_load(&cache->control);
+	if ((control & ~PH_CACHE_WANTED) == PH_CACHE_OWNED)
+		obey(zone_of(cache), cache);
 }
 
 int pagehint_cache_park(struct pagehint_cache *cache)
 {
-	uint32_t state = PH_CACHE_OWNED;
-	if (atomic_load_explicit(&cache->drain_wanted, RELAXED) && atomic_load(&cache->state) == state)
-		drain(zone_of(cache), cache);
-	return atomic_compare_exchange_strong(&cache->state, &state, PH_CACHE_PARKED) ? 0 : -EALREADY;
+	uint32_t control = atomic_load(&cache->control);
+	if ((control & ~PH_CACHE_WANTED) != PH_CACHE_OWNED)
+		return -EALREADY;
+	while (!atomic_compare_exchange_strong(&cache->control, &control, PH_CACHE_PARKED))
+		; /* only WANTED can come in between: whoever wants it can drain it now */
+	return 0;
 }
 
 int pagehint_cache_unpark(struct pagehint_cache *cache)
 {
 	uint32_t state = PH_CACHE_PARKED;
-	if (atomic_compare_exchange_strong(&cache->state, &state, PH_CACHE_OWNED))
+	if (atomic_compare_exchange_strong(&cache->control, &state, PH_CACHE_OWNED))
 		return 0;
 	return state == PH_CACHE_DRAINING ? -EAGAIN : -EALREADY;
 }

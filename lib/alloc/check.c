@@ -5,6 +5,7 @@
 
 #include "alloc/cache.h"
 #include "alloc/level.h"
+#include "alloc/ops.h"
 #include "alloc/sets.h"
 #include "alloc/track.h"
 
@@ -77,7 +78,7 @@ static void check_section(struct walk *w, uint32_t slot)
 {
 	const struct pagehint_zone *z = w->z;
 	struct ph_section *head = ph_zone_head(z, slot);
-	uint64_t base = ph_zone_base(z, slot), free_before = w->free;
+	uint64_t base = ph_zone_base(z, slot);
 	for (uint32_t word = 0; word < PH_L0_WORDS; word++) {
 		uint64_t free_bits = free_of(w, slot, word), out_bits = out_of(w, slot, word);
 		int present = ph_zone_is_present(z, slot, word * 64);
@@ -92,9 +93,6 @@ static void check_section(struct walk *w, uint32_t slot)
 	for (uint32_t level = 0; level < PH_WHOLE_LEVEL; level++)
 		for (uint32_t word = 0; word < PH_L0_WORDS >> (6 * level); word++)
 			check_summary(w, slot, level, word);
-	uint64_t counted = atomic_load(&head->put) - atomic_load(&head->taken);
-	if (counted != w->free - free_before)
-		fault(w, "free counter is wrong", base, counted, w->free - free_before);
 	if (atomic_load(&head->begun) != atomic_load(&head->ended))
 		fault(w, "something is still in transit", base, atomic_load(&head->begun), atomic_load(&head->ended));
 	if (atomic_load(&head->splitting) != 0)
@@ -109,7 +107,7 @@ static uint64_t check_caches(struct walk *w)
 		const struct pagehint_cache *c = ph_cache_at(z, i);
 		for (uint32_t e = 0; e < PH_CACHE_WORDS; e++) {
 			uint64_t mask = atomic_load(&c->mask[e]);
-			uint32_t word = atomic_load(&c->word[e]), slot = word / PH_L0_WORDS;
+			uint32_t word = atomic_load(&c->word[e]) - 1, slot = word / PH_L0_WORDS;
 			if (mask == 0)
 				continue;
 			cached += ph_popcount(mask);
@@ -117,7 +115,7 @@ static uint64_t check_caches(struct walk *w)
 			uint64_t elsewhere = free_of(w, slot, word) | out_of(w, slot, word);
 			if (mask & elsewhere)
 				fault(w, "cached, but free or out", ph_zone_base(z, slot) + word * 64, mask, elsewhere);
-			if (atomic_load(&c->state) == PH_CACHE_FREE)
+			if (atomic_load(&c->control) == PH_CACHE_FREE)
 				fault(w, "frames in a closed cache", i, mask, word);
 		}
 	}
@@ -139,6 +137,12 @@ uint64_t pagehint_zone_check(const struct pagehint_zone *zone, const struct page
 	}
 	uint64_t cached = check_caches(&w), total = atomic_load(&zone->total);
 	uint64_t away = atomic_load(&zone->isolated) + atomic_load(&zone->in_flight);
+	uint64_t put, taken;
+	ph_zone_counts(zone, &put, &taken);
+	if (put - taken != w.free)
+		fault(&w, "free counter is wrong", 0, put - taken, w.free);
+	if (atomic_load(&zone->holding) != 0)
+		fault(&w, "an operation still holds frames", 0, atomic_load(&zone->holding), 0);
 	if (w.present != total)
 		fault(&w, "total is not what is present", 0, total, w.present);
 	if (ph_zone_is_tracked(zone) && w.free + cached + w.out + away != total)

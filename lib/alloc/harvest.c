@@ -153,7 +153,8 @@ void ph_reap_write_look(struct pagehint_zone *z, uint32_t slot, uint32_t i, uint
 		t = atomic_fetch_and(touched, ~seen) & seen;
 		atomic_fetch_or(stale, t);
 	}
-	uint64_t whole = ph_sets_whole(z, slot, i) & seen & ~t & ~taken;
+	/* whole at the beginning of the next interval; what is touched from here on shows at its end */
+	uint64_t whole = ph_sets_whole(z, slot, i) & seen & ~taken;
 	ph_word *aged = &ph_sets_aged(z, slot)[i];
 	atomic_fetch_or(aged, whole);
 	atomic_fetch_and(aged, whole | ~seen);
@@ -262,6 +263,7 @@ int ph_harvest(struct pagehint_zone *z, const struct pagehint_harvest *ask, stru
 	    (ask->order < z->granule_order && !(z->flags & PAGEHINT_ZONE_LADDER)))
 		return -EINVAL;
 	*ret = (struct pagehint_harvested) { .next = ask->to };
+	atomic_fetch_add(&z->holding, 1);
 	PH_FOR_SECTIONS (part, ask->from, ask->to - ask->from) {
 		int64_t slot = ph_zone_slot(z, part.frame);
 		uint32_t next;
@@ -270,6 +272,7 @@ int ph_harvest(struct pagehint_zone *z, const struct pagehint_harvest *ask, stru
 		ret->next = part.frame - part.offset + next;
 		break;
 	}
+	atomic_fetch_sub(&z->holding, 1);
 	return 0;
 }
 
@@ -304,12 +307,11 @@ static uint64_t below(const struct pagehint_zone *z, uint32_t order)
 void ph_harvest_free(const struct pagehint_zone *z, uint32_t order, struct pagehint_origin_free *ret)
 {
 	uint32_t slots = (uint32_t)atomic_load(&z->used_slots), g = z->granule_order;
-	uint64_t whole = 0, reported = 0, put = 0, taken = 0;
+	uint64_t whole = 0, reported = 0, put, taken;
+	ph_zone_counts(z, &put, &taken);
 	for (uint32_t s = 0; s < slots; s++) {
 		if (atomic_load(&ph_zone_head(z, s)->number_plus1) == 0)
 			continue;
-		taken += atomic_load(&ph_zone_head(z, s)->taken);
-		put += atomic_load(&ph_zone_head(z, s)->put);
 		for (uint32_t i = 0; i < z->granule_words; i++) {
 			uint64_t v = ph_sets_whole(z, s, i);
 			uint64_t bad = atomic_load(&ph_sets_stale(z, s)[i]) | atomic_load(&ph_sets_touched(z, s)[i]);

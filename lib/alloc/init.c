@@ -54,11 +54,13 @@ static uint32_t next(uint32_t *at, uint32_t words, int wanted)
 static void lay_out_slot(struct pagehint_zone *z)
 {
 	int tracked = !(z->flags & PAGEHINT_ZONE_UNTRACKED), strict = (z->flags & PAGEHINT_ZONE_STRICT) != 0;
-	uint32_t at = PH_L0_WORDS + PH_L1_WORDS, granules = PAGEHINT_SECTION_FRAMES >> z->granule_order;
+	uint32_t at = 0, granules = PAGEHINT_SECTION_FRAMES >> z->granule_order;
 	z->granule_words = (granules + 63) / 64;
+	z->level0_stride = tracked ? 2 : 1;
+	next(&at, PH_L0_WORDS * z->level0_stride, 1);
+	z->at_level1 = next(&at, PH_L1_WORDS, 1);
 	z->at_sum0 = next(&at, PH_CLASSES * 64, 1);
 	z->at_present = next(&at, PH_L0_WORDS / 64, 1);
-	z->at_out0 = next(&at, PH_L0_WORDS, tracked);
 	z->at_out1 = next(&at, PH_L1_WORDS, tracked);
 	z->at_tail0 = next(&at, PH_L0_WORDS, strict);
 	z->at_tail1 = next(&at, PH_L1_WORDS, strict);

@@ -19,8 +19,7 @@ static void end_move(struct pagehint_zone *z, uint32_t slot, uint64_t frames)
 	atomic_fetch_add(&ph_zone_head(z, slot)->ended, frames);
 }
 
-/* Adds bits to the tree without counting them as put: they come from the caller or from another level. */
-static void publish(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask)
+void ph_level_publish(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask)
 {
 	while (level != PH_WHOLE_LEVEL) {
 		if (mask == PH_FULL) {
@@ -34,10 +33,7 @@ static void publish(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint
 		uint64_t old = atomic_fetch_or(p, mask);
 		if ((old | mask) != PH_FULL) {
 			/* also when the class is the same: whoever gave it this class may not have said so yet */
-			int was = ph_level_class(old), is = ph_level_class(old | mask);
-			ph_summary_widen(z, slot, level, word, is);
-			if (was >= 0 && was != is)
-				ph_summary_narrow(z, slot, level, word, was);
+			ph_summary_widen(z, slot, level, word, ph_level_class(old | mask));
 			return;
 		}
 		uint64_t moved = level_frames(level + 1), full = PH_FULL;
@@ -50,10 +46,7 @@ static void publish(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint
 			end_move(z, slot, moved);
 			return;
 		}
-		int was = ph_level_class(old);
-		if (was >= 0)
-			ph_summary_narrow(z, slot, level, word, was);
-		publish(z, slot, level + 1, word >> 6, UINT64_C(1) << (word & 63));
+		ph_level_publish(z, slot, level + 1, word >> 6, UINT64_C(1) << (word & 63));
 		end_move(z, slot, moved);
 		return;
 	}
@@ -63,14 +56,14 @@ static void publish(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint
 void ph_level_put(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask)
 {
 	atomic_fetch_add(&ph_zone_head(z, slot)->put, ph_popcount(mask) * level_frames(level));
-	publish(z, slot, level, word, mask);
+	ph_level_publish(z, slot, level, word, mask);
 }
 
 void ph_level_put_block(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order)
 {
 	struct ph_place p = ph_place_of(slot, offset, order);
 	atomic_fetch_add(&ph_zone_head(z, slot)->put, UINT64_C(1) << order);
-	publish(z, slot, p.level, p.word, ph_order_mask(order, p.bit));
+	ph_level_publish(z, slot, p.level, p.word, ph_order_mask(order, p.bit));
 }
 
 void ph_level_put_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames)
@@ -129,7 +122,7 @@ static int claim(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_
 	begin_move(z, slot, moved);
 	int got = claim(z, slot, level + 1, word >> 6, UINT64_C(1) << (word & 63));
 	if (got && mask != PH_FULL)
-		publish(z, slot, level, word, ~mask);
+		ph_level_publish(z, slot, level, word, ~mask);
 	end_move(z, slot, moved);
 	return got;
 }

@@ -7,7 +7,7 @@
  *
  * Summaries tell where to look: for each level and class (order of the largest aligned run in a word) which words have it.
  * They may claim too much, never too little: whoever clears a bit looks again at what it hides and sets it again if needed;
- * whoever adds to a word looks at the summary afterwards. All of it is sequentially consistent read-modify-writes and loads,
+ * whoever adds to a word looks at the summary afterwards. A bit that claims too much is cleared by the search that meets it. All of it is sequentially consistent read-modify-writes and loads,
  * so one of the two always sees the other.
  *
  * Transit: between the halves of a split or merge the frames are visible nowhere; `begun` and `ended` of the section bracket
@@ -26,10 +26,16 @@
  */
 int ph_level_take(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask);
 
+/* The same, but the caller counts it as taken. */
+int ph_level_search(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask);
+
 /* Takes exactly these bits of one word if all are free (also inside a bigger block). Returns 1 taken, 0 not free. */
 int ph_level_claim(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
 
-/* Puts bits of one word into the tree and merges upwards. */
+/* Adds bits of one word to the tree and merges upwards; whoever calls has counted them as put. */
+void ph_level_publish(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
+
+/* The same, counted. */
 void ph_level_put(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
 
 /* Puts a block of `order`, or any range, of one section into the tree. */
@@ -51,8 +57,11 @@ int ph_level_covered(const struct pagehint_zone *z, uint32_t slot, uint32_t leve
 /* class of a word: order of its largest run, 0..5; -1 for an empty word */
 static inline int ph_level_class(uint64_t v)
 {
-	int c = ph_largest_run(v);
-	return c > 5 ? 5 : c;
+	/* no branches: the next word is never like the last one */
+	uint64_t r1 = v & v >> 1 & ph_run_starts(1), r2 = r1 & r1 >> 2 & ph_run_starts(2);
+	uint64_t r3 = r2 & r2 >> 4 & ph_run_starts(3), r4 = r3 & r3 >> 8 & ph_run_starts(4);
+	uint64_t r5 = r4 & r4 >> 16 & ph_run_starts(5);
+	return (v != 0) + (r1 != 0) + (r2 != 0) + (r3 != 0) + (r4 != 0) + (r5 != 0) - 1;
 }
 
 #endif

@@ -17,12 +17,19 @@ int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, str
 /* pagehint_zone_alloc; `cache` (may be NULL) is drained when nothing else helps. */
 int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame);
 
+/* Blocks straight from the tree, counted as taken: 0, -ENOSPC, -EAGAIN as pagehint_zone_alloc. */
+int ph_zone_take(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
+		 struct ph_place *ret, uint64_t *ret_mask);
+
 /*
- * ph_level_take after it failed: recalls caches, tries again, and tells -ENOSPC (nothing is free, and nothing was moving while
- * we looked) from -EAGAIN (frames are hidden, or came and went).
+ * ph_level_search after it failed: recalls caches, tries again, and tells -ENOSPC (nothing is free, and nothing was moving
+ * while we looked) from -EAGAIN (frames are hidden, or came and went). The caller counts.
  */
 int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
 		      struct ph_place *ret, uint64_t *ret_mask);
+
+/* Frames ever put into and taken out of the tree, over all sections and caches. */
+void ph_zone_counts(const struct pagehint_zone *z, uint64_t *ret_put, uint64_t *ret_taken);
 
 /* Are [frame, frame + frames) inside the span and present? 0, -EINVAL empty or wrapping, -ERANGE. */
 int ph_zone_check_range(const struct pagehint_zone *z, uint64_t frame, uint64_t frames);

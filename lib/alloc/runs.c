@@ -35,6 +35,9 @@ void ph_zone_put_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames)
 
 int ph_zone_claim_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames, uint64_t *ret_stuck)
 {
+	int r = 0;
+	/* others must not take for gone what we may give back */
+	atomic_fetch_add(&z->holding, 1);
 	PH_FOR_SECTIONS (part, frame, frames) {
 		uint32_t stuck, slot = (uint32_t)ph_zone_slot(z, part.frame);
 		if (ph_level_claim_range(z, slot, part.offset, part.frames, &stuck) == 0)
@@ -42,9 +45,11 @@ int ph_zone_claim_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames
 		if (part.frame != frame)
 			ph_zone_put_range(z, frame, part.frame - frame);
 		*ret_stuck = part.frame - part.offset + stuck;
-		return -EBUSY;
+		r = -EBUSY;
+		break;
 	}
-	return 0;
+	atomic_fetch_sub(&z->holding, 1);
+	return r;
 }
 
 void ph_zone_hand_out_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames)
@@ -84,25 +89,32 @@ int pagehint_zone_alloc_runs(struct pagehint_zone *zone, uint64_t frames, struct
 		return -EINVAL;
 	uint64_t left = frames;
 	uint32_t n = 0, order = ph_order_fitting(0, frames);
-	int r = 0;
+	int r = 0, recalled = 0, full = 0;
+	/* others must not take for gone what we may give back */
+	atomic_fetch_add(&zone->holding, 1);
 	while (left != 0) {
 		struct ph_place p;
 		uint64_t mask;
 		while (UINT64_C(1) << order > left)
 			order--;
 		r = ph_level_take(zone, order, 1, &p, &mask);
-		if (r == -ENOSPC && order > 0) {
-			order--;
+		if (r < 0 && (order > 0 || !recalled)) {
+			if (order == 0) {
+				ph_cache_recall(zone, NULL);
+				recalled = 1;
+				order = ph_order_fitting(0, left);
+			} else {
+				order--;
+			}
 			continue;
 		}
-		if (r < 0)
-			r = ph_zone_take_slow(zone, NULL, order, 1, &p, &mask);
 		if (r < 0)
 			break;
 		uint64_t frame = ph_zone_base(zone, p.slot) + ph_place_offset(&p);
 		if (!append(runs, max_runs, &n, frame, UINT64_C(1) << order)) {
 			ph_level_put_block(zone, p.slot, ph_place_offset(&p), order);
 			r = -ENOSPC;
+			full = 1;
 			break;
 		}
 		left -= UINT64_C(1) << order;
@@ -113,9 +125,11 @@ int pagehint_zone_alloc_runs(struct pagehint_zone *zone, uint64_t frames, struct
 		else
 			ph_zone_hand_out_range(zone, runs[i].frame, runs[i].frames);
 	}
-	if (r == 0)
-		*ret_runs = n;
-	return r;
+	atomic_fetch_sub(&zone->holding, 1);
+	if (r < 0)
+		return !full && pagehint_zone_hidden(zone) != 0 ? -EAGAIN : r;
+	*ret_runs = n;
+	return 0;
 }
 
 /* How many frames from `frame` on are free, over sections, at most `most`. A look, not a promise. */

@@ -62,13 +62,16 @@ static int take_runs(struct search *s, uint32_t slot, uint32_t word)
 	return 0;
 }
 
+/* A word that a summary claims to be of class c. What it says too much is corrected on the way. */
 static int try_word(struct search *s, uint32_t slot, uint32_t word, int c)
 {
 	s->left--;
-	if (take_runs(s, slot, word))
+	int is = ph_level_class(atomic_load(ph_zone_level_word(s->z, slot, s->level, word)));
+	if (is == c && take_runs(s, slot, word))
 		return 1;
 	ph_summary_narrow(s->z, slot, s->level, word, c);
-	return 0;
+	/* smaller than claimed, but it fits: nothing is tighter. Bigger: it will be met where it belongs. */
+	return is < c && is >= (int)s->order && take_runs(s, slot, word);
 }
 
 /*
@@ -179,7 +182,7 @@ static void split_down(struct pagehint_zone *z, struct ph_place *p, uint32_t lev
 	atomic_fetch_add(&ph_zone_head(z, p->slot)->ended, moved);
 }
 
-int ph_level_take(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask)
+int ph_level_search(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask)
 {
 	struct ph_place p;
 	struct search s = { z, &p, 1, order / 6, order % 6, want, 0, SEARCH_WORDS };
@@ -197,8 +200,16 @@ int ph_level_take(struct pagehint_zone *z, uint32_t order, uint32_t want, struct
 		s.mask = ph_low_mask((want < room ? want : room) << run);
 		split_down(z, &p, level, s.mask);
 	}
-	atomic_fetch_add(&ph_zone_head(z, p.slot)->taken, (uint64_t)ph_popcount(s.mask) * block_frames(level));
 	*ret = p;
 	*ret_mask = s.mask;
 	return 0;
+}
+
+int ph_level_take(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask)
+{
+	int r = ph_level_search(z, order, want, ret, ret_mask);
+	if (r == 0)
+		atomic_fetch_add(&ph_zone_head(z, ret->slot)->taken,
+				 (uint64_t)ph_popcount(*ret_mask) * block_frames(order / 6));
+	return r;
 }

@@ -5,6 +5,7 @@
 
 #include "alloc/cache.h"
 #include "alloc/level.h"
+#include "alloc/ops.h"
 #include "alloc/sets.h"
 #include "base/opts.h"
 
@@ -14,19 +15,35 @@ static uint64_t minus(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
+void ph_zone_counts(const struct pagehint_zone *z, uint64_t *ret_put, uint64_t *ret_taken)
+{
+	uint32_t slots = (uint32_t)atomic_load(&z->used_slots), caches = (uint32_t)atomic_load(&z->used_caches);
+	uint64_t put = 0, taken = 0;
+	/* taken first: whatever is taken had been put before */
+	for (uint32_t i = 0; i < slots; i++)
+		taken += atomic_load(&ph_zone_head(z, i)->taken);
+	for (uint32_t i = 0; i < caches; i++)
+		taken += atomic_load(&ph_cache_at(z, i)->taken);
+	for (uint32_t i = 0; i < caches; i++)
+		put += atomic_load(&ph_cache_at(z, i)->put);
+	for (uint32_t i = 0; i < slots; i++)
+		put += atomic_load(&ph_zone_head(z, i)->put);
+	*ret_put = put;
+	*ret_taken = taken;
+}
+
 int pagehint_zone_stats(const struct pagehint_zone *zone, struct pagehint_zone_stats *stats)
 {
 	struct pagehint_zone_stats s = { .total = atomic_load(&zone->total) };
-	uint64_t put = 0, taken = 0, begun = 0, ended = 0;
+	uint64_t put, taken, begun = 0, ended = 0;
 	uint32_t slots = (uint32_t)atomic_load(&zone->used_slots);
 	for (uint32_t i = 0; i < slots; i++) {
 		struct ph_section *head = ph_zone_head(zone, i);
 		s.sections += atomic_load(&head->number_plus1) != 0;
-		taken += atomic_load(&head->taken);
-		put += atomic_load(&head->put);
 		ended += atomic_load(&head->ended);
 		begun += atomic_load(&head->begun);
 	}
+	ph_zone_counts(zone, &put, &taken);
 	s.cached = ph_cache_total(zone, &s.cached_granules, &s.caches);
 	s.isolated = atomic_load(&zone->isolated);
 	s.in_flight = atomic_load(&zone->in_flight);

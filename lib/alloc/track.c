@@ -9,7 +9,7 @@ ph_word *ph_track_word(const struct pagehint_zone *z, uint32_t slot, uint32_t le
 	struct ph_section *head = ph_zone_head(z, slot);
 	switch (level) {
 	case 0:
-		return ph_zone_words(z, slot, z->at_out0 + word);
+		return ph_zone_words(z, slot, word * 2 + 1);
 	case 1:
 		return ph_zone_words(z, slot, z->at_out1 + word);
 	case 2:

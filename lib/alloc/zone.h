@@ -9,6 +9,7 @@
  *
  * Words of a slot (64-bit, atomic):
  *   level 0   4096 words   bit = frame        level 1  64 words  bit = 64 frames      level 2  1 word (in the head)
+ *             (in tracked zones the out word of level 0 stands beside each: a free needs one cache line for both)
  *   sum0      6 x 64 words bit = level-0 word whose largest run has this class (head: which of the 64 are not zero)
  *   present   64 words     bit = 64 frames that exist
  *   out       4096 + 64 (+ 1 in the head) words: what is in the embedder's hands, by the level it was allocated on
@@ -44,8 +45,8 @@ typedef _Atomic uint64_t ph_word;
 /* What is looked at often of a slot, densely packed beside the other slots' heads. */
 struct ph_section {
 	ph_word number_plus1; /* section number + 1; 0 = the slot is unused */
-	ph_word put;          /* frames ever put into the tree */
-	ph_word taken;        /* frames ever taken out of it; put - taken is what is free */
+	ph_word put;          /* frames ever put into the tree, but by caches, which count their own */
+	ph_word taken;        /* frames ever taken out of it, likewise; all put - all taken is what is free */
 	ph_word begun;        /* frames that began to move between levels ... */
 	ph_word ended;        /* ... and arrived; begun - ended are in transit */
 	ph_word splitting;    /* operations that turn an out bit of a big block into bits of small ones */
@@ -73,8 +74,9 @@ struct pagehint_zone {
 	uint32_t section_words; /* words of a slot */
 	uint32_t bitmap_words;  /* words of a bitmap over slots */
 	/* offsets inside a slot [words]; 0 = not there */
-	uint32_t at_sum0, at_present, at_out0, at_out1, at_tail0, at_tail1, at_dirty, at_stale, at_touched, at_aged;
-	uint32_t from_new; /* made by pagehint_zone_new: destroy unmaps it */
+	uint32_t at_level1, at_sum0, at_present, at_out1, at_tail0, at_tail1, at_dirty, at_stale, at_touched, at_aged;
+	uint32_t level0_stride; /* 2 in tracked zones: level 0 and its out words alternate */
+	uint32_t from_new;      /* made by pagehint_zone_new: destroy unmaps it */
 	/* offsets inside the state [bytes] */
 	uint64_t off_slots;    /* uint32_t[span_sections]: slot + 1 */
 	uint64_t off_sums;     /* bitmaps over slots: [3 levels][6 classes], then whole sections */
@@ -84,6 +86,7 @@ struct pagehint_zone {
 	_Alignas(64) ph_word total;
 	ph_word isolated;
 	ph_word in_flight;
+	ph_word holding;    /* operations that hold frames they may give back: what they hold is neither free nor out */
 	ph_word refaults;   /* frames of granules that were broken although they were reported or fresh */
 	ph_word used_slots; /* slots below this may be in use */
 	ph_word used_caches;
@@ -119,9 +122,9 @@ static inline ph_word *ph_zone_words(const struct pagehint_zone *z, uint32_t slo
 static inline ph_word *ph_zone_level_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
 {
 	if (level == 0)
-		return ph_zone_words(z, slot, word);
+		return ph_zone_words(z, slot, word * z->level0_stride);
 	if (level == 1)
-		return ph_zone_words(z, slot, PH_L0_WORDS + word);
+		return ph_zone_words(z, slot, z->at_level1 + word);
 	return &ph_zone_head(z, slot)->level2;
 }
 

@@ -19,7 +19,11 @@ static inline unsigned ph_ctz(uint64_t v)
 /* number of set bits */
 static inline unsigned ph_popcount(uint64_t v)
 {
-	return (unsigned)__builtin_popcountll(v);
+	/* in the open: without a target option the builtin is a call */
+	v -= v >> 1 & UINT64_C(0x5555555555555555);
+	v = (v & UINT64_C(0x3333333333333333)) + (v >> 2 & UINT64_C(0x3333333333333333));
+	v = (v + (v >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+	return (unsigned)(v * UINT64_C(0x0101010101010101) >> 56);
 }
 
 /* n low bits set, n = 0..64 */
