@@ -159,8 +159,8 @@ PAGEHINT_API int pagehint_backend_free(struct pagehint_backend *backend);
  * @ret_sum:  sum over all runs, or NULL; written also on failure
  * @ret_done: runs dealt with (all but those failed: not tried), or NULL; written also on failure
  *
- * More than pagehint_backend_max_runs go down in several calls. Never touches a byte outside the runs. A run that the gate, a hook or the backing keeps is not an error: its outcome
- * says so.
+ * More than pagehint_backend_max_runs go down in several calls. Never touches a byte outside the runs. A run that the
+ * gate, a hook or the backing keeps is not an error: its outcome says so.
  * Return: 0; -EINVAL runs NULL with n > 0, a run empty or wrapping, runs that overlap (looked for among those that go down
  * in one call), unknown flags: nothing was done; -EOPNOTSUPP the backend is asynchronous; -EIO the backend's answer cannot be
  * true (failed: backend lied);
