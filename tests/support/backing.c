@@ -59,7 +59,7 @@ static int not_applicable(const char *name, const char *why)
 	return 0;
 }
 
-/* How many there were before we reserved ours. */
+/* How many there were before we first reserved any. */
 static int64_t reserved_before = -1;
 
 void huge_pages_restore(void)
@@ -70,7 +70,8 @@ void huge_pages_restore(void)
 
 static int reserve_huge_pages(const struct subject *s)
 {
-	reserved_before = huge_pages(-1);
+	if (reserved_before < 0) /* only once: a test that failed has not given its pages back */
+		reserved_before = huge_pages(-1);
 	if (reserved_before < 0)
 		return not_applicable(s->name, "the kernel has no huge pages");
 	if (huge_pages(reserved_before + UNITS) < 0)

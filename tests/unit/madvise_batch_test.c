@@ -215,6 +215,21 @@ static void test_locked_memory(void **state)
 	assert_int_equal(k.calls[0].call, CALL_TOGETHER);
 	assert_int_equal(k.calls[0].how, DONTNEED_LOCKED);
 	stop();
+	/* beside memory that is not: each gets its own advice */
+	const struct claim plain = { .backing = PAGEHINT_BACKING_ANON };
+	const uint64_t far = UINT64_C(64) << 8; /* the first frame behind the locked region */
+	kernel_setup(&k);
+	start_with(&locked, NULL);
+	kernel_region(&k, map, far, AT + (UINT64_C(1) << 32), UINT64_C(64) << 20, &plain);
+	const struct pagehint_run both[] = { { 0, 1 }, { far + 4, 1 }, { 2, 1 }, { far, 1 } };
+	kernel_forget(&k);
+	assert_int_equal(pagehint_backend_discard(backend, both, 4, 0, NULL, NULL, NULL), 0);
+	assert_int_equal(k.n, 2);
+	assert_int_equal(k.calls[0].how, DONTNEED_LOCKED);
+	assert_int_equal(k.calls[0].length, 2);
+	assert_int_equal(k.calls[1].how, MADV_DONTNEED);
+	assert_int_equal(k.calls[1].length, 2);
+	stop();
 	/* locked after it was registered: found out, and no reason to give batches up */
 	start();
 	k.locked_at = AT + 4 * PAGE;
