@@ -275,6 +275,60 @@ static void test_lazy(void **state)
 	stop();
 }
 
+static char said[4096];
+
+static void append(const char *text)
+{
+	size_t n = strlen(said);
+	snprintf(said + n, sizeof(said) - n, "%s\n", text);
+}
+
+static void keep_line(void *ctx, const char *text)
+{
+	(void)ctx;
+	append(text);
+}
+
+static void keep_log(void *ctx, uint32_t level, const char *text)
+{
+	(void)ctx;
+	(void)level;
+	append(text);
+}
+
+static void test_what_it_says(void **state)
+{
+	(void)state;
+	const struct claim locked = { .backing = PAGEHINT_BACKING_ANON, .vm_flags = "lo" };
+	struct pagehint_hooks hooks = { .struct_size = sizeof(hooks), .log = keep_log };
+	struct pagehint_backend_opts opts = { .struct_size = sizeof(opts), .hooks = &hooks };
+	kernel_setup(&k);
+	map = kernel_map(&k, &locked);
+	assert_int_equal(pagehint_madvise_new(map, NULL, &opts, &backend), 0);
+	said[0] = 0;
+	const struct pagehint_sink sink = { .line = keep_line };
+	pagehint_backend_explain(backend, &sink);
+	assert_non_null(strstr(said, "the map has no region"));
+	assert_null(strstr(said, "one call a run"));
+	kernel_region(&k, map, 0, AT, UINT64_C(64) << 20, &locked);
+	for (uint32_t i = 0; i < MANY; i++)
+		every_other[i] = (struct pagehint_run) { 2 * i, 1 };
+	said[0] = 0;
+	k.hole_at = AT;
+	k.error[CALL_TOGETHER] = -EPERM;
+	discard(3, -ENOMEM);
+	assert_non_null(strstr(said, "a hole between mappings"));
+	assert_non_null(strstr(said, "process_madvise is refused (error -1)"));
+	assert_non_null(strstr(said, "madvise: frames 0 + 1: 4096 bytes failed: the kernel refused (error -12)"));
+	said[0] = 0;
+	pagehint_backend_explain(backend, &sink);
+	assert_non_null(strstr(said, "failed: 4096 bytes: the kernel refused"));
+	assert_non_null(strstr(said, "anon, locked"));
+	assert_non_null(strstr(said, "0 holes of 16384 allowed"));
+	assert_non_null(strstr(said, "one call a run, since process_madvise is refused (error -1)"));
+	stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +341,7 @@ int main(void)
 		cmocka_unit_test(test_a_hole_is_diagnosed),
 		cmocka_unit_test(test_locked_memory),
 		cmocka_unit_test(test_lazy),
+		cmocka_unit_test(test_what_it_says),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
