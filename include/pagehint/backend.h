@@ -8,6 +8,11 @@
  *
  * Order for every run of a discard:  gate -> before_discard -> ops.discard -> after_discard.
  * Order for every run of a populate: ops.populate -> after_populate. (So VFIO unmaps before, and maps after.)
+ * after_discard follows for every run that before_discard let pass, whatever became of it, and for no other.
+ *
+ * Adjacent runs of a batch are merged for the call below (never across the end of a region, as ops.extent has it), and the
+ * outcome of a merged run is dealt out to its parts in address order, class by class: freed, accepted, absent, lazy, kept,
+ * failed. So the sums of every part and of the batch are exact; of a mixed outcome, which is rare, no place is known.
  */
 #ifndef PAGEHINT_BACKEND_H
 #define PAGEHINT_BACKEND_H
@@ -27,7 +32,11 @@ struct pagehint_gate;
 
 /* flags of a discard */
 #define PAGEHINT_DISCARD_PROBE 1u /* probe residency before the call, so that freed and absent are told apart */
-#define PAGEHINT_DISCARD_ZERO 2u  /* what cannot be freed must read as zero afterwards (may write to the memory) */
+/*
+ * What cannot be freed must read as zero afterwards (may write to the memory). Exceptions: what may not be touched (inhibited,
+ * pinned, refused by a hook, device), what failed, and pages of a private file that were never written (kept: page cache).
+ */
+#define PAGEHINT_DISCARD_ZERO 2u
 
 /* caps of a backend */
 #define PAGEHINT_BACKEND_ASYNC 1u      /* has submit and reap instead of discard */
@@ -51,7 +60,7 @@ struct pagehint_backend_ops {
 	size_t struct_size;
 	const char *name;
 	uint32_t caps;
-	uint32_t max_runs; /* runs it takes in one call; 0 = any number */
+	uint32_t max_runs; /* runs it takes in one call; 0 = any number (it gets 1024, and never more than 16384) */
 	int (*discard)(void *ctx, const struct pagehint_run *runs, uint32_t n, uint32_t flags,
 		       struct pagehint_outcome *outcomes, uint32_t *ret_done);
 	int (*submit)(void *ctx, const struct pagehint_run *runs, uint32_t n, uint32_t flags, uint64_t cookie);
@@ -74,7 +83,8 @@ struct pagehint_backend_ops {
  * after_discard:  the run's outcome; maps again where an embedder must.
  * after_populate: memory is present; map it for devices. Not 0 = the populate of this run fails with it.
  * log:            at most 10 lines a second a handle; the next line says how many were dropped.
- * trace:          every batch: name ("discard", "populate"), runs, its summed outcome. May be called often.
+ * trace:          every batch: name ("discard", "populate"), runs, its summed outcome (of a populate: accepted = present,
+ *                 failed = not). May be called often.
  */
 struct pagehint_hooks {
 	size_t struct_size;
@@ -121,7 +131,8 @@ struct pagehint_backend_stats {
  * @opts:        NULL for defaults
  * @ret_backend: the handle
  *
- * Return: 0; -EINVAL a required op is missing, or frame_shift out of 12..30; -E2BIG unknown non-zero tail; -ENOMEM.
+ * Return: 0; -EINVAL a required op is missing, unknown caps or flags, or frame_shift out of 12..30; -E2BIG unknown non-zero
+ * tail; -ENOMEM.
  * Thread: init-only.   Cost: one allocation.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_backend_new(const struct pagehint_backend_ops *ops, void *ctx,
@@ -132,7 +143,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_backend_new(const struct pagehint_
  * pagehint_backend_free - destroys the handle and, through ops.destroy, the implementation
  * @backend: NULL is allowed; nothing may be in flight
  *
- * Return: 0; -EBUSY runs are in flight (nothing is changed).
+ * In a fork of the process that made the handle it frees the child's copy, whatever the parent has in flight.
+ * Return: 0; -EBUSY runs are in flight or were not reaped, or it is called from a callback (nothing is changed).
  * Thread: init-only.   Cost: one free.   Since: 0.1
  */
 PAGEHINT_API int pagehint_backend_free(struct pagehint_backend *backend);
@@ -145,11 +157,13 @@ PAGEHINT_API int pagehint_backend_free(struct pagehint_backend *backend);
  * @flags:    PAGEHINT_DISCARD_*
  * @outcomes: array of n, or NULL
  * @ret_sum:  sum over all runs, or NULL; written also on failure
- * @ret_done: runs dealt with, or NULL; written also on failure
+ * @ret_done: runs dealt with (all but those failed: not tried), or NULL; written also on failure
  *
- * Never touches a byte outside the runs. A run that the gate, a hook or the backing keeps is not an error: its outcome
- * says so.
- * Return: 0; -EINVAL runs NULL with n > 0, a run empty or wrapping, unknown flags; -EOPNOTSUPP the backend is asynchronous;
+ * More than pagehint_backend_max_runs go down in several calls. Never touches a byte outside the runs. A run that the
+ * gate, a hook or the backing keeps is not an error: its outcome says so.
+ * Return: 0; -EINVAL runs NULL with n > 0, a run empty or wrapping, runs that overlap (looked for among those that go down
+ * in one call), unknown flags: nothing was done; -EOPNOTSUPP the backend is asynchronous; -EIO the backend's answer cannot be
+ * true (failed: backend lied);
  * -EDEADLK called from one of the backend's own callbacks; -EBUSY another thread is inside the backend; -ENODEV the
  * process is a fork of the one that made it; else the first error of the backend (outcomes tell which run).
  * Thread: one-per-handle.   Cost: O(n log n), syscalls per maximal run.   Since: 0.1
@@ -169,7 +183,10 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_backend_discard(struct pagehint_ba
  *
  * A synchronous backend does the work here and holds the outcome of this one batch until it is reaped. Runs that the gate
  * or a hook keeps are reaped as kept.
- * Return: 0; -EAGAIN no room until something is reaped; -EINVAL; -EDEADLK; -EBUSY; -ENODEV as for discard.
+ * Errors of a synchronous backend are in the outcomes. An asynchronous one has room for 64 batches of 1024 runs (fewer when
+ * max_runs is larger, at least 4).
+ * Return: 0; -EAGAIN no room until something is reaped; -EINVAL; -EDEADLK; -EBUSY; -ENODEV as for discard; else what
+ * ops.submit gave: nothing was taken, and after_discard said so to the hooks.
  * Thread: one-per-handle.   Cost: O(n log n).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_backend_submit(struct pagehint_backend *backend,
@@ -184,7 +201,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_backend_submit(struct pagehint_bac
  * @ret_cookie: the cookie of submit
  * @ret_n:      how many outcomes were filled
  *
- * Return: 0; -EAGAIN nothing has finished; -EINVAL max is too small (nothing is lost); -EDEADLK; -ENODEV.
+ * Return: 0; -EAGAIN nothing has finished; -EINVAL max is too small or a pointer NULL (nothing is lost); -EDEADLK; -EBUSY;
+ * -ENODEV; -EIO the backend named a batch that was never submitted; else what ops.reap gave.
  * Thread: one-per-handle.   Cost: O(n).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_backend_reap(struct pagehint_backend *backend, uint32_t max,
@@ -199,6 +217,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_backend_reap(struct pagehint_backe
  * @ret_done: runs done, or NULL; written also on failure
  *
  * Return: 0; -EOPNOTSUPP the backend has no populate; -ENOMEM the layer below has none; -EINVAL; -EDEADLK; -EBUSY; -ENODEV;
+ * -EIO the backend's answer cannot be true, or after_populate returned a positive value;
  * else the first error of the backend or of after_populate.
  * Thread: one-per-handle.   Cost: O(n), syscalls per run, page faults for what was absent.   Since: 0.1
  */

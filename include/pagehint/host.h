@@ -8,8 +8,9 @@
  *            shared          fallocate(PUNCH_HOLE); MADV_REMOVE where a userfaultfd must be told
  *            hugetlb         fallocate(PUNCH_HOLE) of whole huge pages; the rest is kept: alignment
  *            private file    once replaced by anonymous memory: MADV_DONTNEED; else MAP_FIXED anonymous memory within a
- *                            mapping budget; never on a range registered with a userfaultfd
+ *                            mapping budget; never on a range registered with a userfaultfd, nor on locked memory
  *            guest_memfd     fallocate(PUNCH_HOLE);      device: kept: cannot
+ *          populate: MADV_POPULATE_WRITE; before Linux 5.14 fallocate, or a touch of every page that keeps its content.
  *          Measured figures behind each choice are in pagehint_backends(7).
  */
 #ifndef PAGEHINT_HOST_H
@@ -64,7 +65,7 @@ struct pagehint_madvise_stats {
  * @opts:        NULL for defaults; frame_shift must be 0 or the map's
  * @ret_backend: the handle
  * Return: 0; -EINVAL unknown flags, or frame_shift not the map's; -E2BIG; -ENOMEM.
- * Thread: init-only.   Cost: two allocations, up to three syscalls (the probe of process_madvise).   Since: 0.1
+ * Thread: init-only.   Cost: two allocations, up to four syscalls (the probe of process_madvise).   Since: 0.1
  * Source: madvise(2), process_madvise(2), fallocate(2)
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_madvise_new(struct pagehint_map *map,
@@ -90,7 +91,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_madvise_stats(const struct pagehin
  *
  * For audits: a reported run that is resident again was refilled behind the zone's back (khugepaged, a stray access).
  * Return: 0; -EINVAL not a madvise backend, run empty; -ERANGE not inside one region; -EOPNOTSUPP no way to tell here
- * (device, guest_memfd); -ENODEV after fork; else what the probe gave.
+ * (device, guest_memfd); -ENODEV after fork; -EDEADLK; -EBUSY as pagehint_backend_discard; else what the probe gave.
  * Thread: one-per-handle.   Cost: O(frames), one syscall per 512 frames.   Since: 0.1
  * Source: proc_pid_pagemap(5), lseek(2) SEEK_DATA
  */

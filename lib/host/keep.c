@@ -15,29 +15,33 @@ static int may_touch(const struct ph_region *region)
 	       region->backing != PAGEHINT_BACKING_GUEST_MEMFD;
 }
 
-static void zero(struct ph_job *job, uint64_t at, uint64_t bytes)
-{
-	memset(ph_host_pointer(job->region.host_addr + at), 0, (size_t)bytes);
-	ph_outcome_kept(job->outcome, bytes, PAGEHINT_WHY_ZEROED);
-}
+/* What became of the parts, booked once at the end: an outcome names the reason of its largest part. */
+struct parts {
+	uint64_t zeroed;
+	uint64_t cache;
+	uint64_t absent;
+};
 
-static void keep_part(struct ph_madvise *m, struct ph_job *job, uint64_t at, uint64_t bytes)
+static void keep_part(struct ph_madvise *m, const struct ph_region *region, uint64_t at, uint64_t bytes,
+		      struct parts *parts)
 {
-	const struct ph_region *region = &job->region;
 	struct ph_residency found = { 0 };
 	int known = ph_residency(m, region, at, bytes, &found) == 0;
-	if (!known || found.own != 0)
-		zero(job, at, bytes);
-	else if (region->backing == PAGEHINT_BACKING_FILE_PRIVATE && !ph_file_is_replaced(region, at))
-		ph_outcome_kept(job->outcome, bytes, PAGEHINT_WHY_PAGE_CACHE);
-	else
-		ph_outcome_absent(job->outcome, bytes);
+	if (!known || found.own != 0) {
+		memset(ph_host_pointer(region->host_addr + at), 0, (size_t)bytes);
+		parts->zeroed += bytes;
+	} else if (region->backing == PAGEHINT_BACKING_FILE_PRIVATE && !ph_file_is_replaced(region, at)) {
+		parts->cache += bytes;
+	} else {
+		parts->absent += bytes;
+	}
 }
 
 void ph_keep(struct ph_madvise *m, struct ph_job *job, uint64_t at, uint64_t bytes, uint32_t why)
 {
 	/* by pages where pagemap answers; all at once where each answer would open a file */
-	uint64_t step = job->region.backing == PAGEHINT_BACKING_SHARED ? bytes : m->page_bytes;
+	int by_pages = job->region.backing != PAGEHINT_BACKING_SHARED;
+	struct parts parts = { 0 };
 	if (bytes == 0)
 		return;
 	if ((job->flags & PAGEHINT_DISCARD_ZERO) == 0 || !may_touch(&job->region)) {
@@ -45,9 +49,12 @@ void ph_keep(struct ph_madvise *m, struct ph_job *job, uint64_t at, uint64_t byt
 		return;
 	}
 	for (uint64_t end = at + bytes; at < end;) {
-		uint64_t part = job->region.backing == PAGEHINT_BACKING_SHARED ? step : step - at % step;
+		uint64_t part = by_pages ? m->page_bytes - at % m->page_bytes : bytes;
 		part = part < end - at ? part : end - at;
-		keep_part(m, job, at, part);
+		keep_part(m, &job->region, at, part, &parts);
 		at += part;
 	}
+	ph_outcome_kept(job->outcome, parts.zeroed, PAGEHINT_WHY_ZEROED);
+	ph_outcome_kept(job->outcome, parts.cache, PAGEHINT_WHY_PAGE_CACHE);
+	ph_outcome_absent(job->outcome, parts.absent);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backing.h"
+#include "support/backing.h"
 
 #include <cmocka.h>
 

@@ -192,6 +192,17 @@ static void test_lies_while_reaping(void **state)
 	assert_int_equal(out[1].failed_why, PAGEHINT_WHY_NOT_TRIED);
 	w.fake.submits = 1; /* the same batch once more */
 	assert_int_equal(pagehint_backend_reap(b, 2, out, &cookie, &n), -EIO);
+	/* and once more while another batch has its place */
+	w.fake.submits = 0;
+	w.fake.short_by = 0;
+	assert_int_equal(pagehint_backend_submit(b, runs, 2, 0, 7), 0);
+	uint64_t newer = w.fake.cookie[0];
+	w.fake.cookie[0] = real;
+	assert_int_equal(pagehint_backend_reap(b, 2, out, &cookie, &n), -EIO);
+	w.fake.submits = 1;
+	w.fake.cookie[0] = newer;
+	assert_int_equal(pagehint_backend_reap(b, 2, out, &cookie, &n), 0);
+	assert_int_equal(cookie, 7);
 	w.fake.submits = 0;
 	w.fake.short_by = 0;
 	w.fake.over_by = 1;

@@ -1,4 +1,4 @@
-#include "backing.h"
+#include "support/backing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "memory/map.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
 #define HUGE_PAGES "/proc/sys/vm/nr_hugepages"
@@ -57,7 +59,7 @@ static int not_applicable(const char *name, const char *why)
 	return 0;
 }
 
-/* How many there were before we reserved ours. */
+/* How many there were before we first reserved any. */
 static int64_t reserved_before = -1;
 
 void huge_pages_restore(void)
@@ -68,7 +70,8 @@ void huge_pages_restore(void)
 
 static int reserve_huge_pages(const struct subject *s)
 {
-	reserved_before = huge_pages(-1);
+	if (reserved_before < 0) /* only once: a test that failed has not given its pages back */
+		reserved_before = huge_pages(-1);
 	if (reserved_before < 0)
 		return not_applicable(s->name, "the kernel has no huge pages");
 	if (huge_pages(reserved_before + UNITS) < 0)
@@ -149,15 +152,16 @@ static void make_backend(struct subject *s)
 		.host_addr = (uintptr_t)s->memory,
 		.fd = s->kind == FILE_PRIVATE || s->kind == MEMFD_PRIVATE || s->fd >= 0 ? s->fd : -1,
 	};
-	assert_int_equal(pagehint_map_new(&opts, &s->map), 0);
+	struct pagehint_backend_opts how = { .struct_size = sizeof(how), .gate = s->gate };
+	assert_int_equal(ph_map_new_with(&opts, s->sys == NULL ? &ph_sys_real : s->sys, &s->map), 0);
 	assert_int_equal(pagehint_map_add(s->map, &desc, &s->id), 0);
 	struct pagehint_region_info info = { .struct_size = sizeof(info) };
 	assert_int_equal(pagehint_map_lookup(s->map, FIRST_FRAME, &info), 0);
 	assert_int_equal(info.backing, s->expected);
 	if (s->kind == NOTHING)
-		assert_int_equal(pagehint_null_new(NULL, &s->backend), 0);
+		assert_int_equal(pagehint_null_new(&how, &s->backend), 0);
 	else
-		assert_int_equal(pagehint_madvise_new(s->map, NULL, NULL, &s->backend), 0);
+		assert_int_equal(pagehint_madvise_new(s->map, NULL, &how, &s->backend), 0);
 }
 
 int subject_open(struct subject *s)

@@ -1,9 +1,9 @@
 /*
- * backing: one kind of memory for the conformance suite: how to make it, and what the host holds for it, asked past the
+ * backing: one kind of memory for tests on the real kernel: how to make it, and what the host holds for it, asked past the
  * library (smaps, st_blocks, HugePages_Free).
  */
-#ifndef TESTS_CONFORMANCE_BACKING_H
-#define TESTS_CONFORMANCE_BACKING_H
+#ifndef TESTS_SUPPORT_BACKING_H
+#define TESTS_SUPPORT_BACKING_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +11,8 @@
 #include <pagehint/backend.h>
 #include <pagehint/host.h>
 #include <pagehint/map.h>
+
+#include "base/sys.h"
 
 #define UNITS 8u          /* a region has so many units */
 #define FIRST_FRAME 4096u /* where it lies in the guest; both neighbours are no region */
@@ -22,8 +24,10 @@ enum kind { NOTHING, ANON, LOCKED, THP, SHARED, SHARED_ANON, HUGETLB, FILE_PRIVA
 struct subject {
 	const char *name;
 	enum kind kind;
-	uint32_t host_page_shift; /* 0 = the real one */
-	uint32_t expected;        /* PAGEHINT_BACKING_* that the map must find */
+	uint32_t host_page_shift;   /* 0 = the real one */
+	uint32_t expected;          /* PAGEHINT_BACKING_* that the map must find */
+	const struct ph_sys *sys;   /* NULL = the real one */
+	struct pagehint_gate *gate; /* or NULL */
 	/* while open */
 	uint64_t unit; /* bytes */
 	unsigned char *memory;
