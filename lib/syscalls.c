@@ -35,8 +35,8 @@
 /* values of newer headers */
 #define ADVICE_POPULATE_WRITE 23
 #define ADVICE_DONTNEED_LOCKED 24
-#define PUNCH 3 /* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE */
 #define ALLOCATE 1 /* FALLOC_FL_KEEP_SIZE */
+#define PUNCH 3    /* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE */
 
 /* [call] whatever its arguments are, or with (argument number arg & mask) == value */
 #define ANY(who, call)                                                      \
@@ -144,8 +144,8 @@ static const struct pagehint_syscall manifest[] = {
 	ONLY(MADVISE, madvise, 2, INT_MASK, ADVICE_DONTNEED_LOCKED),
 	ONLY(MADVISE, madvise, 2, INT_MASK, MADV_FREE),
 	ONLY(MADVISE, madvise, 2, INT_MASK, MADV_REMOVE),
-	ONLY(MADVISE, madvise, 2, INT_MASK, ADVICE_POPULATE_WRITE),
 	ONLY(MADVISE, madvise, 2, INT_MASK, MADV_NOHUGEPAGE),
+	ONLY(MADVISE, madvise, 2, INT_MASK, ADVICE_POPULATE_WRITE),
 	ONLY(MADVISE, process_madvise, 3, INT_MASK, MADV_DONTNEED),
 	ONLY(MADVISE, process_madvise, 3, INT_MASK, ADVICE_DONTNEED_LOCKED),
 	ONLY(MADVISE, process_madvise, 3, INT_MASK, MADV_FREE),

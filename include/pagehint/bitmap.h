@@ -4,6 +4,7 @@
  * The problem: an embedder with an allocator of its own wants to mark what is free (the bitmap approach to page hinting),
  * over address spaces with holes and hotplug, from any thread. Why this shape: a table of sections of 2^15 bits (4 KiB of
  * bits, 128 MiB of 4 KiB frames), each present or not; words are atomic; nothing is allocated after init.
+ * While an origin watches the bitmap, a clear also forgets what the origin knew of the bits (that is how it sees a touch).
  * Not here: what a set bit means (the embedder's), reporting (reporter.h, through pagehint_bitmap_origin_new in origin.h).
  * Memory: caller-owned (pagehint_bitmap_size, then _init), pointer-free, or _new and _free.
  */
@@ -72,7 +73,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_bitmap_add(struct pagehint_bitmap 
 
 /**
  * pagehint_bitmap_remove - takes sections away; their bits are forgotten
- * Parameters as pagehint_bitmap_add. The caller sees to it that no other thread works on these sections.
+ * Parameters as pagehint_bitmap_add. The caller sees to it that no other thread works on these sections; a search or a
+ * reporter's step whose range has them is work on them.
  * Return: 0; -EINVAL n 0; -ERANGE beyond span, or a section is not present (nothing is changed).
  * Thread: as pagehint_bitmap_add.   Cost: O(sections).   Since: 0.1
  */
@@ -90,7 +92,12 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_bitmap_remove(struct pagehint_bitm
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_bitmap_set(struct pagehint_bitmap *bitmap, uint64_t first, uint64_t n,
 							 uint64_t *ret_was);
 
-/** pagehint_bitmap_clear - clears bits; everything else as pagehint_bitmap_set (ret_was: how many had been set). */
+/**
+ * pagehint_bitmap_clear - clears bits
+ * Everything as pagehint_bitmap_set. ret_was: how many had been set; a bit that a pagehint_bitmap_take_run was about to take
+ * at this moment is not counted, so what is counted was handed to no taker. When the call is over the bits are clear, and
+ * a taker that gives up does not set them again.
+ */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_bitmap_clear(struct pagehint_bitmap *bitmap, uint64_t first, uint64_t n,
 							   uint64_t *ret_was);
 
@@ -122,14 +129,15 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_bitmap_next_run(const struct pageh
  * @most:    longest run wanted [bits]
  * @align:   start and length are multiples of this [bits]; 0 or 1 = none
  * @ret_run: the run; its bits are clear now and no other taker has them
+ * Two takers never get the same bit; bits that another taker is trying to get at this moment are passed over.
  * Return: 0; -ENOENT none; -EINVAL least 0, most < least, from > to.
- * Thread: any.   Cost: O(words scanned).   Since: 0.1
+ * Thread: any.   Cost: O(words scanned), three atomics per word taken.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_bitmap_take_run(struct pagehint_bitmap *bitmap, uint64_t from,
 							      uint64_t to, uint64_t least, uint64_t most,
 							      uint64_t align, struct pagehint_run *ret_run);
 
-/** pagehint_bitmap_count - set bits, kept as a counter. Thread: any (exact at rest).  Cost: O(1).  Since: 0.1 */
+/** pagehint_bitmap_count - set bits, kept as a counter. Thread: any (exact at rest, never too little).  Cost: O(1).  Since: 0.1 */
 PAGEHINT_API uint64_t pagehint_bitmap_count(const struct pagehint_bitmap *bitmap);
 
 /**

@@ -55,11 +55,11 @@ struct pagehint_region_desc {
 	uint64_t frame;     /* first guest frame */
 	uint64_t frames;    /* how many [frames] */
 	uint64_t host_addr; /* where it is mapped here; 0 only for guest_memfd */
-	uint64_t fd_offset; /* offset of the region's first byte in fd [bytes] */
-	int32_t fd;         /* the file behind it, -1 if none; borrowed until the region is removed */
-	uint32_t backing;   /* PAGEHINT_BACKING_*; AUTO = detect; else verified */
-	uint32_t flags;     /* PAGEHINT_REGION_UFFD_OWN, PAGEHINT_REGION_PIN_AT_ADD */
-	uint32_t reserved;  /* must be 0 */
+	uint64_t fd_offset; /* offset of the region's first byte in fd [bytes]; 0 without fd */
+	int32_t fd;        /* the file behind it, -1 if none (hugetlb needs it); borrowed until the region is removed */
+	uint32_t backing;  /* PAGEHINT_BACKING_*; AUTO = detect; else verified */
+	uint32_t flags;    /* PAGEHINT_REGION_UFFD_OWN, PAGEHINT_REGION_PIN_AT_ADD */
+	uint32_t reserved; /* must be 0 */
 };
 
 /** struct pagehint_region_info - what the map knows of a region */
@@ -107,7 +107,7 @@ PAGEHINT_API int pagehint_map_free(struct pagehint_map *map);
  * that is not true, unknown flags; -EEXIST overlaps a region (frames or host addresses); -ENOSPC no room;
  * -E2BIG unknown non-zero tail; -ENODEV after fork; -ENOMEM no room to track a private file; else what fstat, fstatfs,
  * /proc or /sys gave.
- * Thread: any.   Cost: O(regions) and about six syscalls.   Since: 0.1
+ * Thread: any.   Cost: O(regions + mappings of the process), about a dozen syscalls.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_map_add(struct pagehint_map *map, const struct pagehint_region_desc *desc,
 						      uint64_t *ret_id);

@@ -132,6 +132,16 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_origin_new(struct pagehint_zo
  * set bits (and clears them), then asks isolate: the allocator answers 0 when it has taken the whole run off its lists, or
  * -EBUSY when some of it is in use again (the run is dropped: those bits come back with the next free). After the discard,
  * release gives the run back; the allocator puts it on its lists. Whether it was freed below is told by `reported`.
+ *
+ * The protocol, of which the last two points make age and "reported" true:
+ *  - free: put the block on the lists, then set its bits; hand out: take it off the lists, then clear its bits; both before
+ *    anybody else can do the opposite to the same block (under the allocator's lock, if it has one).
+ *  - isolate and release work on the lists under that lock. isolate leaves the bits alone; release may set them again, as for
+ *    any free. A run released with reported 0 whose bits are not set is never offered again until it is freed once more.
+ *  - every hand-out calls pagehint_bitmap_clear for its frames, also when their bits are clear already: the clear is what the
+ *    origin sees as a touch. A frame handed out and freed between two looks is young again; a reported frame is reported
+ *    again only after a hand-out.
+ *  - a block of the order that is partly reported counts as unreported: it is reported whole.
  */
 struct pagehint_bitmap_origin_opts {
 	size_t struct_size;
@@ -147,11 +157,12 @@ struct pagehint_bitmap_origin_opts {
 
 /**
  * pagehint_bitmap_origin_new - a bitmap with an embedder's allocator as origin
- * @bitmap:     borrowed; must outlive the origin
+ * @bitmap:     borrowed; must outlive the origin. One origin a bitmap.
  * @opts:       copied
  * @ret_origin: the handle
- * Return: 0; -EINVAL a callback is missing, orders out of 0..15; -E2BIG; -ENOMEM.
- * Thread: init-only.   Cost: one allocation.   Since: 0.1
+ * Return: 0; -EINVAL a callback is missing, orders out of 0..15, min_order above order, frame_shift out of 12..30, unknown
+ * flags; -EBUSY the bitmap has an origin already; -E2BIG; -ENOMEM.
+ * Thread: init-only.   Cost: two allocations.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_bitmap_origin_new(struct pagehint_bitmap *bitmap,
 								const struct pagehint_bitmap_origin_opts *opts,

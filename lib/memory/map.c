@@ -52,13 +52,14 @@ int ph_map_new_with(const struct pagehint_map_opts *opts, const struct ph_sys *s
 	if (shift < 12 || shift > 30 || max > 65536 || o.host_page_shift > 30 || o.flags != 0)
 		return -EINVAL;
 	r = page_bytes_of(sys, o.host_page_shift, &page_bytes);
-	if (r < 0)
-		return r;
+	int64_t owner = r < 0 ? r : sys->getpid(sys->ctx);
+	if (owner < 0)
+		return (int)owner;
 	struct storage *s = aligned_alloc(64, storage_bytes() + ph_table_bytes(max));
 	if (s == NULL)
 		return -ENOMEM;
 	s->map.sys = sys;
-	s->map.owner = sys->getpid(sys->ctx);
+	s->map.owner = owner;
 	s->map.page_bytes = page_bytes;
 	s->map.frame_shift = shift;
 	s->map.reserved = 0;

@@ -88,7 +88,7 @@ static uint32_t vm_flag(const char *word)
 /* "VmFlags: rd wr mr mw me ac sd": words of two letters. */
 static uint32_t vm_flags(const char *words)
 {
-	uint32_t flags = 0;
+	uint32_t flags = PH_MAPPING_COMPLETE;
 	while (*words != 0) {
 		if (*words == ' ') {
 			words++;
@@ -144,6 +144,9 @@ int ph_smaps_next(struct ph_smaps *s, struct ph_mapping *ret_mapping)
 	}
 	if (r < 0)
 		return r;
+	/* the kernel writes VmFlags last: without them something was cut off, and nothing may be concluded */
+	if (m.page_bytes == 0 || (m.flags & PH_MAPPING_COMPLETE) == 0)
+		return -EIO;
 	*ret_mapping = m;
 	return 1;
 }

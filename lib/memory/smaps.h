@@ -15,15 +15,16 @@
 #include "base/sys.h"
 
 /* flags of a mapping */
-#define PH_MAPPING_SHARED 1u    /* may be shared, whatever its protection */
-#define PH_MAPPING_LOCKED 2u    /* VmFlags lo */
-#define PH_MAPPING_HUGETLB 4u   /* VmFlags ht */
-#define PH_MAPPING_UFFD 8u      /* VmFlags um, uw or ui */
-#define PH_MAPPING_IO 16u       /* VmFlags io, pf or mm: not ordinary pages */
-#define PH_MAPPING_ADVISED 32u  /* VmFlags hg: MADV_HUGEPAGE */
-#define PH_MAPPING_AVOIDED 64u  /* VmFlags nh: MADV_NOHUGEPAGE */
-#define PH_MAPPING_HAS_THP 128u /* holds transparent huge pages now */
-#define PH_MAPPING_MAY_THP 256u /* THPeligible: 1 */
+#define PH_MAPPING_SHARED 1u     /* may be shared, whatever its protection */
+#define PH_MAPPING_LOCKED 2u     /* VmFlags lo */
+#define PH_MAPPING_HUGETLB 4u    /* VmFlags ht */
+#define PH_MAPPING_UFFD 8u       /* VmFlags um, uw or ui */
+#define PH_MAPPING_IO 16u        /* VmFlags io, pf or mm: not ordinary pages */
+#define PH_MAPPING_ADVISED 32u   /* VmFlags hg: MADV_HUGEPAGE */
+#define PH_MAPPING_AVOIDED 64u   /* VmFlags nh: MADV_NOHUGEPAGE */
+#define PH_MAPPING_HAS_THP 128u  /* holds transparent huge pages now */
+#define PH_MAPPING_MAY_THP 256u  /* THPeligible: 1 */
+#define PH_MAPPING_COMPLETE 512u /* VmFlags were there */
 
 /* what the name of a mapping says */
 enum {
@@ -59,7 +60,8 @@ struct ph_smaps {
 /* Returns 0 (ph_smaps_close must follow) or what open gave. */
 int ph_smaps_open(struct ph_smaps *smaps, const struct ph_sys *sys);
 
-/* The next mapping, in the order of addresses. Returns 1, 0 at the end, or -errno; -EIO: a line that is no mapping. */
+/* The next mapping, in the order of addresses. Returns 1, 0 at the end, or -errno; -EIO: what stands there is no
+ * whole mapping. */
 int ph_smaps_next(struct ph_smaps *smaps, struct ph_mapping *ret_mapping);
 
 void ph_smaps_close(struct ph_smaps *smaps);

@@ -106,6 +106,15 @@ static void origin_failed(struct ph_cycle *cycle, int error)
 	cycle->look.tally.origin_error = error;
 }
 
+/* An origin does not say how many words it looked at: one bit a frame, or all it was allowed when that made it stop. */
+static void charge(struct ph_allowance *allow, const struct pagehint_harvest *ask, const struct pagehint_harvested *got)
+{
+	uint64_t words = (got->next - ask->from) / 64 + 1, block = UINT64_C(1) << ask->order;
+	if (got->next < ask->to && got->runs < ask->max_runs && got->frames + block <= ask->max_frames)
+		words = allow->work;
+	allow->work -= words < allow->work ? (uint32_t)words : allow->work;
+}
+
 /* One harvest of one window. Isolates at most max_frames when answer is PH_GRANT_TAKE, else only looks. Returns frames. */
 static uint64_t harvest(struct ph_cycle *cycle, struct ph_allowance *allow, const struct ph_window *window,
 			uint32_t order, uint32_t answer, uint64_t max_frames)
@@ -136,8 +145,8 @@ static uint64_t harvest(struct ph_cycle *cycle, struct ph_allowance *allow, cons
 		origin_failed(cycle, -EINVAL); /* it does not get on: whatever is there is passed over in this look */
 		got.next = window->to;
 	}
-	uint64_t words = (got.next - window->from) / 64 + 1, frames = 0;
-	allow->work -= words < allow->work ? (uint32_t)words : allow->work;
+	charge(allow, &ask, &got);
+	uint64_t frames = 0;
 	tally->young += got.young;
 	if (answer == PH_GRANT_TAKE) {
 		frames = fill(cycle, window, got.runs < ask.max_runs ? got.runs : ask.max_runs);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/opts.h"
+#include "discard/result.h"
 #include "report/reporter.h"
 
 #define LINE 256
@@ -44,31 +45,6 @@ int pagehint_reporter_stats(const struct pagehint_reporter *reporter, struct pag
 	return PH_OPTS_OUT(stats, s);
 }
 
-static const char *why_text(uint32_t why)
-{
-	static const char *const text[PAGEHINT_WHY_COUNT] = {
-		[PAGEHINT_WHY_NONE] = "no reason given",
-		[PAGEHINT_WHY_INHIBITED] = "inhibited: the gate is closed",
-		[PAGEHINT_WHY_PINNED] = "pinned: a device may hold these pages",
-		[PAGEHINT_WHY_ALIGNMENT] = "alignment: less than a whole host page at the ends",
-		[PAGEHINT_WHY_PAGE_CACHE] = "page cache: clean pages of a file are not ours to free",
-		[PAGEHINT_WHY_BUDGET] = "mapping budget: it is spent",
-		[PAGEHINT_WHY_CANNOT] = "cannot: this backing has no way to give memory back",
-		[PAGEHINT_WHY_NO_REGION] = "no region: not wholly inside one",
-		[PAGEHINT_WHY_SYSCALL] = "refused: the call failed",
-		[PAGEHINT_WHY_BACKEND_LIED] = "untrue: the backend's figures do not add up",
-		[PAGEHINT_WHY_HOOK_REFUSED] = "hook: before_discard said no",
-		[PAGEHINT_WHY_MADV_FREE] = "lazy: freed under pressure only",
-		[PAGEHINT_WHY_ZEROED] = "zeroed: still paid for",
-		[PAGEHINT_WHY_NOT_TRIED] = "not tried: the backend did not come to it",
-		[PAGEHINT_WHY_UFFD] = "userfaultfd: the needed call would break its registration",
-		[PAGEHINT_WHY_FORKED] = "forked: the backend belongs to the parent process",
-		[PAGEHINT_WHY_GONE] = "gone: the other side does not exist any more",
-		[PAGEHINT_WHY_REENTRY] = "re-entry: called from inside the backend's own callback",
-	};
-	return why < PAGEHINT_WHY_COUNT && text[why] != NULL ? text[why] : "unknown reason";
-}
-
 static void say(const struct pagehint_sink *sink, const char *what, uint64_t bytes)
 {
 	char line[LINE];
@@ -84,8 +60,9 @@ static void say_backend(const struct pagehint_reporter *r, const struct pagehint
 	char line[LINE];
 	if (oldest != NULL && ph_reporter_silent(r)) {
 		snprintf(line, sizeof(line),
-			 "backend silent: no answer for %" PRIu64 " ms, %" PRIu64 " bytes in flight",
-			 (r->now_ns - oldest->sent_ns) / 1000000, bytes_of(r, r->cycle.queue.frames));
+			 "backend silent: no answer for %" PRIu64 " ms, %" PRIu64 " bytes in flight, error %d",
+			 (r->now_ns - oldest->sent_ns) / 1000000, bytes_of(r, r->cycle.queue.frames),
+			 -r->cycle.counts.error);
 		sink->line(sink->ctx, line);
 	}
 	if (r->now_ns < r->pace.pause_until_ns) {
@@ -100,10 +77,13 @@ static void say_backend(const struct pagehint_reporter *r, const struct pagehint
 static void say_kept(const struct pagehint_reporter *r, const struct pagehint_sink *sink)
 {
 	const struct ph_counts *counts = &r->cycle.counts;
+	char line[LINE];
 	for (uint32_t why = 0; why < PAGEHINT_WHY_COUNT; why++) {
 		uint64_t at = counts->kept_at_look[why];
-		if (at != 0 && counts->looks + 1 - at < RECENT_LOOKS)
-			say(sink, why_text(why), counts->kept_by[why]);
+		if (at != 0 && counts->looks + 1 - at < RECENT_LOOKS) {
+			snprintf(line, sizeof(line), "kept: %s", ph_why_text(why));
+			say(sink, line, counts->kept_by[why]);
+		}
 	}
 }
 
@@ -134,6 +114,38 @@ static void say_left(const struct pagehint_reporter *r, const struct pagehint_si
 	}
 }
 
+/* counts the lines that pass */
+struct counter {
+	const struct pagehint_sink *to;
+	uint64_t lines;
+};
+
+static void count_line(void *ctx, const char *text)
+{
+	struct counter *counter = ctx;
+	counter->lines++;
+	counter->to->line(counter->to->ctx, text);
+}
+
+static void say_all(const struct pagehint_reporter *r, const struct pagehint_sink *sink)
+{
+	struct counter counter = { sink, 0 };
+	struct pagehint_sink own = { &counter, count_line };
+	if (atomic_load(&r->on) == 0) {
+		char line[LINE];
+		snprintf(line, sizeof(line), "disabled: nothing new is taken (%" PRIu64 " bytes could be)",
+			 bytes_of(r, r->cycle.last.could[PH_GRANT_DISABLED]));
+		own.line(own.ctx, line);
+	}
+	if (r->cycle.counts.looks == 0)
+		own.line(own.ctx, "no look yet: the first pass over the origin is not over");
+	say_backend(r, &own);
+	say_kept(r, &own);
+	say_left(r, &own);
+	if (counter.lines == 0)
+		own.line(own.ctx, "nothing stands in the way");
+}
+
 void pagehint_reporter_explain(struct pagehint_reporter *reporter, const struct pagehint_sink *sink)
 {
 	struct pagehint_reporter *r = reporter;
@@ -143,17 +155,7 @@ void pagehint_reporter_explain(struct pagehint_reporter *reporter, const struct 
 		sink->line(sink->ctx, "forked: this reporter belongs to the parent process");
 		return;
 	}
-	if (atomic_load(&r->on) == 0) {
-		char line[LINE];
-		snprintf(line, sizeof(line), "disabled: nothing new is taken (%" PRIu64 " bytes could be)",
-			 bytes_of(r, r->cycle.last.could[PH_GRANT_DISABLED]));
-		sink->line(sink->ctx, line);
-	}
-	if (r->cycle.counts.looks == 0)
-		sink->line(sink->ctx, "no look yet: the first pass over the origin is not over");
-	say_backend(r, sink);
-	say_kept(r, sink);
-	say_left(r, sink);
+	say_all(r, sink);
 	/* theirs are calls on the outside; from inside one of their own callbacks they are not asked */
 	if (atomic_load(&r->inside) != 0)
 		return;

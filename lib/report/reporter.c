@@ -12,7 +12,6 @@
 #define DEFAULT_HOLD (10 * SECOND)
 #define DEFAULT_STEP_BYTES (UINT64_C(256) << 20)
 #define DEFAULT_IN_FLIGHT 2u
-#define MOST_RUNS 4096u  /* of one batch: more gain nothing, and room for them is allocated */
 #define STEP_WORK 65536u /* words of the origin in one step */
 #define POLLS_FIRST 64u  /* the first question comes after 1/64 interval, then the gap doubles up to one interval */
 #define KNOWN_FLAGS (PAGEHINT_REPORTER_PSI | PAGEHINT_REPORTER_DISABLED | PAGEHINT_REPORTER_PROBE)
@@ -72,7 +71,6 @@ int ph_reporter_new_with(struct pagehint_origin *origin, struct pagehint_backend
 	if (origin->ops.frame_shift != ph_backend_frame_shift(backend))
 		return -EINVAL;
 	uint32_t runs = pagehint_backend_max_runs(backend);
-	runs = runs == 0 || runs > MOST_RUNS ? MOST_RUNS : runs;
 	struct pagehint_reporter *r = allocate(o.max_in_flight, runs);
 	if (r == NULL)
 		return -ENOMEM;
@@ -158,8 +156,10 @@ static void plan_poll(struct pagehint_reporter *r, int moved)
 		r->poll_gap_ns = first;
 		r->poll_ns = ph_pace_later(r->now_ns, first);
 	} else if (r->now_ns >= r->poll_ns) {
-		r->poll_gap_ns = r->poll_gap_ns > r->pace.interval_ns / 2 ? r->pace.interval_ns : 2 * r->poll_gap_ns;
-		r->poll_ns = ph_pace_later(r->now_ns, r->poll_gap_ns);
+		int rare = r->poll_gap_ns > r->pace.interval_ns / 2;
+		r->poll_gap_ns = rare ? r->pace.interval_ns : 2 * r->poll_gap_ns;
+		/* a look asks as well: between two of them nobody is woken for a backend that is silent for so long */
+		r->poll_ns = rare && !r->cycle.look.active ? r->next_ns : ph_pace_later(r->now_ns, r->poll_gap_ns);
 	}
 }
 
@@ -214,7 +214,7 @@ int pagehint_reporter_step(struct pagehint_reporter *reporter, uint64_t now_ns, 
 	int err = enter(r, now_ns);
 	if (err != 0)
 		return err;
-	uint64_t deadline = UINT64_MAX, sent = r->cycle.queue.serial;
+	uint64_t deadline = UINT64_MAX, sent = r->cycle.counts.batches;
 	r->steps++;
 	int moved = ph_cycle_reap(&r->cycle, r->now_ns) != 0;
 	if (read_pressure(r) || (!r->cycle.look.active && r->now_ns >= r->next_ns))
@@ -223,7 +223,7 @@ int pagehint_reporter_step(struct pagehint_reporter *reporter, uint64_t now_ns, 
 		look_on(r, budget, &deadline);
 	else
 		deadline = r->next_ns;
-	plan_poll(r, moved || r->cycle.queue.serial != sent);
+	plan_poll(r, moved || r->cycle.counts.batches != sent);
 	leave(r);
 	*ret_deadline = deadline < r->poll_ns ? deadline : r->poll_ns;
 	return 0;

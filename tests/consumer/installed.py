@@ -1,0 +1,54 @@
+"""Installs the build into a directory of its own and compiles against that, as a stranger's project would."""
+import contextlib
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+class Installed:
+    def __init__(self, build, where):
+        self.where = pathlib.Path(where)
+        subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", where], check=True)
+        pc = list(self.where.rglob("pagehint.pc"))
+        if len(pc) != 1:
+            raise SystemExit(f"{len(pc)} files pagehint.pc were installed, 1 was expected")
+        self.libdir = pc[0].parent.parent
+        # a destdir is a sysroot: pkg-config then finds what the .pc file says below it
+        self.env = dict(os.environ, PKG_CONFIG_LIBDIR=str(pc[0].parent), PKG_CONFIG_SYSROOT_DIR=str(where),
+                        LD_LIBRARY_PATH=str(self.libdir))
+
+    def flags(self, *args):
+        out = subprocess.run(["pkg-config", *args, "pagehint"], env=self.env, check=True, capture_output=True, text=True)
+        return shlex.split(out.stdout)
+
+    def headers(self):
+        return sorted(path.name for path in self.where.rglob("pagehint/*.h"))
+
+    def compile(self, command, **more):
+        run(command, env=self.env, **more)
+
+    def run(self, program):
+        run([program], env=self.env, timeout=60)
+
+
+def run(command, **more):
+    """Runs it; what it said is shown when it failed."""
+    shown = command if isinstance(command, str) else shlex.join(map(str, command))
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if done.returncode != 0:
+        print(f"failed ({done.returncode}): {shown}\n{done.stdout}")
+        sys.exit(1)
+    return done.stdout
+
+
+@contextlib.contextmanager
+def installed(build):
+    with tempfile.TemporaryDirectory(prefix="pagehint-consumer-") as directory:
+        yield Installed(build, pathlib.Path(directory) / "root"), pathlib.Path(directory)
