@@ -116,7 +116,6 @@ int pagehint_cache_open(struct pagehint_zone *zone, struct pagehint_cache **ret_
 			continue;
 		c->offset = (uint64_t)((uintptr_t)c - (uintptr_t)zone);
 		atomic_store(&c->drain_wanted, 0);
-		atomic_store(&c->current, 0);
 		uint64_t used = atomic_load(&zone->used_caches);
 		while (used < i + 1 && !atomic_compare_exchange_strong(&zone->used_caches, &used, i + 1))
 			;
@@ -144,15 +143,15 @@ void pagehint_cache_close(struct pagehint_cache *cache)
 	atomic_store(&cache->state, PH_CACHE_FREE);
 }
 
-/* Takes one frame out of entry i, which has one. */
-static uint64_t hand_out(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i)
+/* Takes the lowest frame out of entry 0, which has one. */
+static uint64_t hand_out(struct pagehint_zone *z, struct pagehint_cache *c)
 {
-	uint64_t mask = mask_of(c, i), note = atomic_load_explicit(&c->note[i], RELAXED), bit = mask & -mask;
-	uint32_t word = atomic_load_explicit(&c->word[i], RELAXED);
+	uint64_t mask = mask_of(c, 0), note = atomic_load_explicit(&c->note[0], RELAXED), bit = mask & -mask;
+	uint32_t word = atomic_load_explicit(&c->word[0], RELAXED);
 	uint32_t slot = word / PH_L0_WORDS, offset = (word % PH_L0_WORDS) * 64 + ph_ctz(mask);
-	atomic_store_explicit(&c->mask[i], mask & ~bit, RELAXED);
+	atomic_store_explicit(&c->mask[0], mask & ~bit, RELAXED);
 	if (ph_unlikely(note & bit))
-		atomic_store_explicit(&c->note[i], ph_sets_handed_frame(z, slot, offset, note), RELAXED);
+		atomic_store_explicit(&c->note[0], ph_sets_handed_frame(z, slot, offset, note), RELAXED);
 	if (ph_zone_is_tracked(z))
 		atomic_fetch_or_explicit(ph_track_word(z, slot, 0, word % PH_L0_WORDS), bit, memory_order_acq_rel);
 	return ph_zone_base(z, slot) + offset;
@@ -160,13 +159,6 @@ static uint64_t hand_out(struct pagehint_zone *z, struct pagehint_cache *c, uint
 
 static PH_NOINLINE int refill(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t *ret_frame)
 {
-	for (uint32_t i = 0; i < PH_CACHE_WORDS; i++) {
-		if (mask_of(c, i) == 0)
-			continue;
-		atomic_store_explicit(&c->current, i, RELAXED);
-		*ret_frame = hand_out(z, c, i);
-		return 0;
-	}
 	struct ph_place p;
 	uint64_t mask;
 	int r = ph_level_take(z, 0, 64, &p, &mask);
@@ -175,8 +167,7 @@ static PH_NOINLINE int refill(struct pagehint_zone *z, struct pagehint_cache *c,
 	if (r < 0)
 		return r;
 	set_entry(c, 0, p.slot * PH_L0_WORDS + p.word, mask, ph_sets_cached(z, &p, mask));
-	atomic_store_explicit(&c->current, 0, RELAXED);
-	*ret_frame = hand_out(z, c, 0);
+	*ret_frame = hand_out(z, c);
 	return 0;
 }
 
@@ -189,10 +180,9 @@ int pagehint_cache_alloc(struct pagehint_cache *cache, uint32_t order, uint64_t 
 		drain(z, cache);
 	if (order != 0)
 		return ph_zone_alloc(z, cache, order, ret_frame);
-	uint32_t i = atomic_load_explicit(&cache->current, RELAXED);
-	if (ph_unlikely(mask_of(cache, i) == 0))
+	if (ph_unlikely(mask_of(cache, 0) == 0))
 		return refill(z, cache, ret_frame);
-	*ret_frame = hand_out(z, cache, i);
+	*ret_frame = hand_out(z, cache);
 	return 0;
 }
 
@@ -202,8 +192,8 @@ int pagehint_cache_alloc(struct pagehint_cache *cache, uint32_t order, uint64_t 
  */
 static uint32_t make_room(struct pagehint_zone *z, struct pagehint_cache *c)
 {
-	uint32_t least = 0, best = 65;
-	for (uint32_t i = 0; i < PH_CACHE_WORDS; i++) {
+	uint32_t least = 1, best = 65;
+	for (uint32_t i = 1; i < PH_CACHE_WORDS; i++) {
 		uint32_t n = ph_popcount(mask_of(c, i));
 		if (n == 0)
 			return i;
@@ -238,12 +228,10 @@ int pagehint_cache_free(struct pagehint_cache *cache, uint64_t frame, uint32_t o
 		if (atomic_load_explicit(&cache->word[i], RELAXED) != word || mask == 0)
 			continue;
 		atomic_store_explicit(&cache->mask[i], mask | bit, RELAXED);
-		atomic_store_explicit(&cache->current, i, RELAXED);
 		return 0;
 	}
 	uint32_t i = make_room(z, cache);
 	set_entry(cache, i, word, bit, 0);
-	atomic_store_explicit(&cache->current, i, RELAXED);
 	return 0;
 }
 

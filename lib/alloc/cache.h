@@ -1,10 +1,11 @@
 /*
  * cache: one thread's stock of single frames; the inside of pagehint/cache.h.
  *
- * Why this shape: the stock is a few private words, each a 64-frame word of the zone with a mask of what is held of it. A
- * refill takes a whole word with one atomic; a free sets a bit if the word is held, else takes over the entry that holds the
- * least (what lies alone goes back first). So flushes are grouped by word by construction, and a cache spans at most
- * PH_CACHE_WORDS granules.
+ * Why this shape: the stock is a few private words, each a 64-frame word of the zone with a mask of what is held of it. Entry 0
+ * is what is handed out from; it is refilled with a whole word by one atomic. The others collect what is freed: a free sets a
+ * bit if the word is held, else takes over the entry that holds the least (what lies alone goes back first). So flushes are
+ * grouped by word by construction, a cache spans at most PH_CACHE_WORDS granules, and what is freed is not handed out again
+ * from wherever it lay: the tree decides, lowest first, which is what keeps high granules whole.
  * States of a slot: FREE -> OWNED <-> PARKED <-> DRAINING. While OWNED only the owner writes; while DRAINING only the drainer.
  * The fields are atomics only so that others may read the counts.
  */
@@ -23,8 +24,6 @@ struct pagehint_cache {
 	_Alignas(128) uint64_t offset; /* of this slot in the state [bytes] */
 	_Atomic uint32_t state;
 	_Atomic uint32_t drain_wanted;
-	_Atomic uint32_t current; /* the entry that the next frame comes from */
-	_Atomic uint32_t reserved;
 	ph_word mask[PH_CACHE_WORDS];
 	ph_word note[PH_CACHE_WORDS];          /* see ph_sets_cached */
 	_Atomic uint32_t word[PH_CACHE_WORDS]; /* slot * 4096 + level-0 word; meaningless while mask is 0 */

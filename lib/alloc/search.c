@@ -1,7 +1,8 @@
 /*
  * search: finds and takes the best free block (the other half of level.h).
  *
- * Tightest class first on the lowest level that can serve, then one level up; within a class the lowest slot and word.
+ * On the lowest level that can serve, then one level up. Lowest section first; within it, on level 0 the lowest window, and
+ * there, as on the other levels, the tightest class first.
  * Bounded: every word looked at costs one of SEARCH_WORDS.
  */
 #include <errno.h>
@@ -70,35 +71,57 @@ static int try_word(struct search *s, uint32_t slot, uint32_t word, int c)
 	return 0;
 }
 
-static int search_level0(struct search *s, uint32_t slot, int c)
+/*
+ * Level 0 of a slot: the lowest window of 64 words (16 MiB of 4 KiB frames) that has a word to offer, and in it the tightest.
+ * Lowest first keeps high granules whole, so that they can be reported; tightest first keeps big runs whole.
+ */
+static int search_level0(struct search *s, uint32_t slot)
 {
-	const ph_word *sum = ph_zone_words(s->z, slot, s->z->at_sum0) + (uint32_t)c * 64;
-	for (uint64_t top = atomic_load(&ph_zone_head(s->z, slot)->top0[c]); top != 0; top &= top - 1) {
-		uint32_t a = ph_ctz(top);
-		uint64_t words = atomic_load(&sum[a]);
-		if (words == 0)
-			ph_summary_drop_top(s->z, slot, c, a);
-		for (; words != 0 && s->left > 0; words &= words - 1)
-			if (try_word(s, slot, a * 64 + ph_ctz(words), c))
-				return 1;
+	struct ph_section *head = ph_zone_head(s->z, slot);
+	const ph_word *sum = ph_zone_words(s->z, slot, s->z->at_sum0);
+	uint64_t tops[PH_CLASSES], any = 0;
+	for (uint32_t c = s->order; c < PH_CLASSES; c++)
+		any |= tops[c] = atomic_load(&head->top0[c]);
+	for (; any != 0; any &= any - 1) {
+		uint32_t a = ph_ctz(any);
+		for (uint32_t c = s->order; c < PH_CLASSES; c++) {
+			if (!(tops[c] >> a & 1))
+				continue;
+			uint64_t words = atomic_load(&sum[c * 64 + a]);
+			if (words == 0)
+				ph_summary_drop_top(s->z, slot, (int)c, a);
+			for (; words != 0 && s->left > 0; words &= words - 1)
+				if (try_word(s, slot, a * 64 + ph_ctz(words), (int)c))
+					return 1;
+		}
 	}
 	return 0;
 }
 
-static int search_slot(struct search *s, uint32_t slot, int c)
+static int search_level1(struct search *s, uint32_t slot)
 {
 	struct ph_section *head = ph_zone_head(s->z, slot);
-	int found = 0;
-	if (s->level == 0)
-		found = search_level0(s, slot, c);
-	else if (s->level == 1)
-		for (uint64_t words = atomic_load(&head->sum1[c]); words != 0 && !found && s->left > 0;
-		     words &= words - 1)
-			found = try_word(s, slot, ph_ctz(words), c);
-	else
-		found = try_word(s, slot, 0, c);
+	for (uint32_t c = s->order; c < PH_CLASSES; c++)
+		for (uint64_t words = atomic_load(&head->sum1[c]); words != 0 && s->left > 0; words &= words - 1)
+			if (try_word(s, slot, ph_ctz(words), (int)c))
+				return 1;
+	return 0;
+}
+
+static int search_level2(struct search *s, uint32_t slot)
+{
+	int c = ph_level_class(atomic_load(&ph_zone_head(s->z, slot)->level2));
+	return c >= (int)s->order && try_word(s, slot, 0, c);
+}
+
+static int search_slot(struct search *s, uint32_t slot)
+{
+	int found = s->level == 0   ? search_level0(s, slot)
+		    : s->level == 1 ? search_level1(s, slot)
+				    : search_level2(s, slot);
 	if (!found && s->left > 0)
-		ph_summary_drop_slot(s->z, slot, s->level, c);
+		for (uint32_t c = s->order; c < PH_CLASSES; c++)
+			ph_summary_drop_slot(s->z, slot, s->level, (int)c);
 	return found;
 }
 
@@ -126,12 +149,13 @@ static int search(struct search *s)
 	if (s->level == PH_WHOLE_LEVEL)
 		return search_whole(s);
 	uint32_t words = (uint32_t)((atomic_load(&s->z->used_slots) + 63) / 64);
-	for (int c = (int)s->order; c < (int)PH_CLASSES; c++) {
-		const ph_word *sum = ph_zone_sum(s->z, s->level, (uint32_t)c);
-		for (uint32_t i = 0; i < words; i++)
-			for (uint64_t slots = atomic_load(&sum[i]); slots != 0 && s->left > 0; slots &= slots - 1)
-				if (search_slot(s, i * 64 + ph_ctz(slots), c))
-					return 1;
+	for (uint32_t i = 0; i < words; i++) {
+		uint64_t slots = 0;
+		for (uint32_t c = s->order; c < PH_CLASSES; c++)
+			slots |= atomic_load(&ph_zone_sum(s->z, s->level, c)[i]);
+		for (; slots != 0 && s->left > 0; slots &= slots - 1)
+			if (search_slot(s, i * 64 + ph_ctz(slots)))
+				return 1;
 	}
 	return 0;
 }

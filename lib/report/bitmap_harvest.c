@@ -88,6 +88,12 @@ static void flush(struct harvest *h)
 	}
 }
 
+/* This harvest takes nothing, it only looks. */
+static int only_looks(const struct harvest *h)
+{
+	return h->below_threshold || (h->ask->flags & PAGEHINT_HARVEST_PEEK) != 0;
+}
+
 /* n frames of blocks that are ready, in address order; returns for how many of them there is room. */
 static uint64_t accept(struct harvest *h, uint64_t frame, uint64_t n)
 {
@@ -140,7 +146,8 @@ static uint64_t look_word(struct harvest *h, uint64_t slot, uint64_t from, uint6
 	if (to > from) {
 		uint64_t looked = ph_bitmap_mask(from, to);
 		h->out.young += ph_popcount(view.whole & ~view.reported & ~take & looked);
-		ph_bitmap_look(b, slot, word, looked);
+		/* What is going to be taken gets no new mark: if it is touched before that, it must not seem old. */
+		ph_bitmap_look(b, slot, word, only_looks(h) ? looked : looked & ~take);
 	}
 	h->work--;
 	return to;
@@ -157,6 +164,10 @@ static uint64_t look_block(struct harvest *h, uint64_t slot, uint64_t from, uint
 		uint64_t take = ready(h, &view);
 		if (take != 0 && accept(h, from, block) == 0)
 			return from;
+		if (take != 0 && !only_looks(h)) { /* no new mark, as in look_word */
+			h->work -= h->work < block / 64 ? h->work : block / 64;
+			return to;
+		}
 		if (take == 0 && (view.whole & ~view.reported) != 0)
 			h->out.young += block;
 	}

@@ -33,6 +33,7 @@ struct embedder {
 	int silent;        /* release does not set bits again */
 	uint64_t steal;    /* isolate finds this frame handed out just now; UINT64_MAX = none */
 	uint64_t borrow;   /* isolate finds this frame handed out and freed just now; UINT64_MAX = none */
+	uint64_t touch;    /* the next isolate sees this frame, elsewhere, handed out and freed; UINT64_MAX = none */
 	uint64_t isolated; /* calls that said 0 */
 	uint64_t refused;  /* calls that said -EBUSY */
 	uint64_t released; /* frames that came back, */
@@ -72,6 +73,11 @@ static inline void emb_plug(struct embedder *e, uint64_t first, uint64_t n)
 static inline int emb_isolate(void *ctx, const struct pagehint_run *run)
 {
 	struct embedder *e = ctx;
+	if (e->touch != UINT64_MAX) {
+		emb_alloc(e, e->touch, 1);
+		emb_free(e, e->touch, 1);
+		e->touch = UINT64_MAX;
+	}
 	for (uint64_t i = run->frame; i < run->frame + run->frames; i++) {
 		assert_int_equal(pagehint_bitmap_test(e->bitmap, i),
 				 0); /* the origin has taken the bits before it asks */
@@ -119,7 +125,7 @@ static inline struct embedder *emb_new(uint64_t sections, uint64_t present, uint
 	struct embedder *e = calloc(1, sizeof(*e));
 	assert_non_null(e);
 	e->span = sections * SECTION;
-	e->steal = e->borrow = UINT64_MAX;
+	e->steal = e->borrow = e->touch = UINT64_MAX;
 	e->frames = calloc(1, (size_t)e->span);
 	assert_non_null(e->frames);
 	struct pagehint_bitmap_opts bits = { .struct_size = sizeof(bits), .span = e->span };

@@ -102,6 +102,27 @@ static void what_was_handed_out_between_two_looks_is_young(void **state)
 	}
 }
 
+/* A block is found old, and handed out and freed before it is taken: it is young then, and stays where it is. */
+static void what_is_touched_during_the_look_is_young(void **state)
+{
+	(void)state;
+	struct embedder *e = emb_new(1, 1, 9, 0);
+	emb_free(e, 0, 512);
+	emb_free(e, 1024, 512);
+	assert_int_equal(emb_look(e, 9, 0), 0);
+	e->touch = 1100; /* when the first block is isolated, the second was looked at already */
+	assert_int_equal(emb_look(e, 9, 0), 512);
+	assert_int_equal(e->runs[0].frame, 0);
+	assert_int_equal(e->touch, UINT64_MAX);
+	emb_give_back(e, REPORTED);
+	assert_int_equal(pagehint_bitmap_count(e->bitmap), 1024);
+	assert_int_equal(emb_look(e, 9, 0), 0);
+	assert_int_equal(emb_look(e, 9, 0), 512);
+	assert_int_equal(e->runs[0].frame, 1024);
+	emb_give_back(e, REPORTED);
+	emb_delete(e);
+}
+
 static void pressure_does_not_wait_and_peek_takes_nothing(void **state)
 {
 	(void)state;
@@ -302,6 +323,7 @@ int main(void)
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(two_looks_make_a_maximal_run),
 		cmocka_unit_test(what_was_handed_out_between_two_looks_is_young),
+		cmocka_unit_test(what_is_touched_during_the_look_is_young),
 		cmocka_unit_test(pressure_does_not_wait_and_peek_takes_nothing),
 		cmocka_unit_test(below_the_threshold_nothing_is_taken),
 		cmocka_unit_test(a_refused_run_is_dropped_until_it_is_freed_again),
