@@ -134,7 +134,10 @@ int hugepool_reserve(uint64_t pages, struct why *why)
 	want = total + pages + promised - unused;
 	rc = write_figure(POOL "nr_hugepages", want);
 	if (rc) {
-		snprintf(why->text, sizeof(why->text), "hugetlb: huge pages cannot be reserved: %s", strerror(-rc));
+		snprintf(why->text, sizeof(why->text),
+			 "hugetlb: huge pages cannot be reserved (%s): run as root, or have root do: echo %llu > "
+			 "%snr_hugepages",
+			 strerror(-rc), (unsigned long long)want, POOL);
 		return -ENODEV;
 	}
 	if (read_figure(POOL "nr_hugepages", &now) == 0 && now > total)
