@@ -19,7 +19,7 @@ void pagehint_zone_explain(const struct pagehint_zone *zone, const struct pagehi
 	struct pagehint_origin_free f = { .struct_size = sizeof(f) };
 	if (sink == NULL || pagehint_zone_stats(zone, &s) < 0)
 		return;
-	ph_harvest_free(zone, &f);
+	ph_harvest_free(zone, zone->granule_order, &f);
 	say(sink, "zone: free", s.free, s.total);
 	say(sink, "zone: out", s.out, s.total);
 	if (s.cached != 0)

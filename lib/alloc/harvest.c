@@ -61,11 +61,11 @@ void ph_reap_append(struct ph_reap *reap, uint64_t frame, uint64_t frames)
 		reap->runs[reap->ret->runs++] = (struct pagehint_run) { frame, frames };
 }
 
-/* The smallest block that is taken whole: the order asked for, from a granule to a word of granules. */
+/* The smallest block that is taken whole: the order asked for, but at least a granule. coarse.c has those above a word. */
 static uint32_t unit_of(const struct ph_reap *reap)
 {
 	uint32_t g = reap->z->granule_order, order = reap->ask->order;
-	return order <= g ? g : order < g + 6 ? order : g + 6;
+	return order <= g ? g : order;
 }
 
 /* bits of `v` that belong to aligned groups of 2^o bits that are all set */
@@ -77,8 +77,7 @@ static uint64_t in_groups(uint64_t v, uint32_t o)
 	return out;
 }
 
-/* One word of the reporting sets: what may be taken of the granules under `range`. */
-static uint64_t candidates(const struct ph_reap *reap, uint32_t slot, uint32_t i, uint64_t range, uint64_t *ret_whole)
+uint64_t ph_reap_candidates(const struct ph_reap *reap, uint32_t slot, uint32_t i, uint64_t range, uint64_t *ret_whole)
 {
 	struct pagehint_zone *z = reap->z;
 	uint64_t whole = ph_sets_whole(z, slot, i) & range;
@@ -97,8 +96,7 @@ static uint64_t candidates(const struct ph_reap *reap, uint32_t slot, uint32_t i
 	return ready;
 }
 
-/* The block was claimed. Keeps it unless it was touched since we looked: then it was broken and merged again, so is young. */
-static int keep_block(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t order)
+int ph_reap_keep(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t order)
 {
 	struct pagehint_zone *z = reap->z;
 	uint32_t granule = offset >> z->granule_order, n = 1u << (order - z->granule_order);
@@ -133,7 +131,7 @@ static uint32_t take_granules(struct ph_reap *reap, uint32_t slot, uint32_t i, u
 		for (;; order--) {
 			struct ph_place p = ph_place_of(slot, offset, order);
 			if (ph_level_claim(z, slot, p.level, p.word, ph_order_mask(order, p.bit)) &&
-			    keep_block(reap, slot, offset, order)) {
+			    ph_reap_keep(reap, slot, offset, order)) {
 				*taken |= ph_mask(first + done, 1u << (order - g));
 				break;
 			}
@@ -145,8 +143,7 @@ static uint32_t take_granules(struct ph_reap *reap, uint32_t slot, uint32_t i, u
 	return done;
 }
 
-/* What of a look is written down, for the granules under `seen`. */
-static void write_look(struct pagehint_zone *z, uint32_t slot, uint32_t i, uint64_t seen, uint64_t taken)
+void ph_reap_write_look(struct pagehint_zone *z, uint32_t slot, uint32_t i, uint64_t seen, uint64_t taken)
 {
 	ph_word *touched = &ph_sets_touched(z, slot)[i], *stale = &ph_sets_stale(z, slot)[i];
 	uint64_t t = atomic_load(touched) & seen;
@@ -216,7 +213,7 @@ static int reap_word(struct ph_reap *reap, uint32_t slot, uint32_t i, const stru
 	struct pagehint_zone *z = reap->z;
 	uint32_t g = z->granule_order;
 	uint64_t range = granules_in(z, part, i), unreported, taken = 0, seen = range;
-	uint64_t ready = candidates(reap, slot, i, range, &unreported);
+	uint64_t ready = ph_reap_candidates(reap, slot, i, range, &unreported);
 	int fine = reap->ask->order < g, complete = 1;
 	*ret_next = (i * 64 + 64) << g;
 	if (reap->ask->flags & PAGEHINT_HARVEST_PEEK) {
@@ -232,7 +229,7 @@ static int reap_word(struct ph_reap *reap, uint32_t slot, uint32_t i, const stru
 			*ret_next = (i * 64 + ph_ctz(range & ~seen)) << g;
 	}
 	reap->ret->young += (uint64_t)ph_popcount(unreported & ~ready & seen) << g;
-	write_look(z, slot, i, seen, taken);
+	ph_reap_write_look(z, slot, i, seen, taken);
 	return complete;
 }
 
@@ -241,6 +238,8 @@ static int reap_part(struct ph_reap *reap, uint32_t slot, const struct ph_part *
 {
 	uint32_t g = reap->z->granule_order, end = part->offset + part->frames;
 	uint32_t bound = reap->ask->max_work != 0 ? reap->ask->max_work : HARVEST_WORK;
+	if (reap->ask->order > g + 6)
+		return ph_reap_coarse(reap, slot, part->offset, part->frames, ret_next);
 	for (uint32_t i = (part->offset >> g) / 64; (i * 64) << g < end; i++) {
 		/* a word of granules costs a word a level; pieces cost every word of level 0 */
 		uint32_t cost = reap->ask->order < g ? (64u << g) / 64 : 1u << (g % 6);
@@ -292,7 +291,17 @@ void ph_harvest_release(struct pagehint_zone *z, const struct pagehint_run *run,
 	ph_zone_put_range(z, run->frame, run->frames);
 }
 
-void ph_harvest_free(const struct pagehint_zone *z, struct pagehint_origin_free *ret)
+/* frames of free blocks smaller than `order` */
+static uint64_t below(const struct pagehint_zone *z, uint32_t order)
+{
+	uint64_t blocks[PAGEHINT_ORDER_MAX + 1], frames = 0;
+	pagehint_zone_free_orders(z, blocks);
+	for (uint32_t o = 0; o < order && o <= PAGEHINT_ORDER_MAX; o++)
+		frames += blocks[o] << o;
+	return frames;
+}
+
+void ph_harvest_free(const struct pagehint_zone *z, uint32_t order, struct pagehint_origin_free *ret)
 {
 	uint32_t slots = (uint32_t)atomic_load(&z->used_slots), g = z->granule_order;
 	uint64_t whole = 0, reported = 0, put = 0, taken = 0;
@@ -312,7 +321,9 @@ void ph_harvest_free(const struct pagehint_zone *z, struct pagehint_origin_free 
 	*ret = (struct pagehint_origin_free) { .struct_size = size };
 	ret->free = put > taken ? put - taken : 0;
 	ret->reported = reported;
-	ret->below = ret->free > whole ? ret->free - whole : 0;
+	/* pieces of granules are what is not whole; any other order has to be counted */
+	uint64_t pieces = ret->free > whole ? ret->free - whole : 0;
+	ret->below = order == 0 ? 0 : order == g ? pieces : below(z, order);
 	ret->hidden = ph_cache_total(z, NULL, NULL);
 	ret->handed_out = atomic_load(&z->refaults);
 }

@@ -18,7 +18,7 @@ int ph_harvest(struct pagehint_zone *z, const struct pagehint_harvest *ask, stru
 	       struct pagehint_harvested *ret);
 void ph_harvest_release(struct pagehint_zone *z, const struct pagehint_run *run, uint32_t how);
 void ph_harvest_depart(struct pagehint_zone *z, uint64_t frames);
-void ph_harvest_free(const struct pagehint_zone *z, struct pagehint_origin_free *ret);
+void ph_harvest_free(const struct pagehint_zone *z, uint32_t order, struct pagehint_origin_free *ret);
 
 /* A harvest under way. */
 struct ph_reap {
@@ -34,6 +34,21 @@ int ph_reap_has_room(const struct ph_reap *reap, uint64_t frame, uint64_t frames
 
 /* These frames were claimed: they are isolated now. */
 void ph_reap_append(struct ph_reap *reap, uint64_t frame, uint64_t frames);
+
+/* What may be taken of the granules of word i under `range`; *ret_whole: all that are whole and unreported, also the young. */
+uint64_t ph_reap_candidates(const struct ph_reap *reap, uint32_t slot, uint32_t i, uint64_t range, uint64_t *ret_whole);
+
+/*
+ * A block was claimed: isolates it and returns 1, unless it was touched since we looked: then it was broken and merged again,
+ * so it is young, and goes back.
+ */
+int ph_reap_keep(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t order);
+
+/* Writes a look down for the granules of word i under `seen`; `taken` were isolated. */
+void ph_reap_write_look(struct pagehint_zone *z, uint32_t slot, uint32_t i, uint64_t seen, uint64_t taken);
+
+/* coarse.c: blocks of ask->order above a word of granules. Returns 0 and *ret_next when there was no room. */
+int ph_reap_coarse(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t frames, uint32_t *ret_next);
 
 /*
  * fine.c: takes free runs of ask->order inside one granule of which some frames were handed out since their last discard.

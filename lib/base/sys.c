@@ -135,7 +135,9 @@ static int real_poll_pri(void *ctx, int fd)
 	int r = (int)result(poll(&p, 1, 0));
 	if (r == -EINTR)
 		return 0;
-	return r <= 0 ? r : (p.revents & (POLLPRI | POLLERR)) != 0;
+	if (r > 0 && (p.revents & (POLLERR | POLLNVAL)) != 0)
+		return -EIO; /* the event source is gone: no news, for ever */
+	return r <= 0 ? r : (p.revents & POLLPRI) != 0;
 }
 
 static void *real_map_memory(void *ctx, size_t length)

@@ -32,7 +32,9 @@ struct ph_sys {
 	int (*fstat)(void *ctx, int fd, struct stat *st);
 	int (*fstatfs)(void *ctx, int fd, struct statfs *st);
 	int64_t (*page_size)(void *ctx);
-	int (*poll_pri)(void *ctx, int fd);            /* 1 = POLLPRI or POLLERR now, 0 = nothing; never waits */
+	int (*poll_pri)(
+		void *ctx,
+		int fd); /* 1 = POLLPRI now, 0 = nothing, -EIO = it will never say anything again; never waits */
 	void *(*map_memory)(void *ctx, size_t length); /* zeroed anonymous memory, NULL when there is none */
 	void (*unmap_memory)(void *ctx, void *addr, size_t length);
 };

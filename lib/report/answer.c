@@ -109,25 +109,13 @@ static void mute(struct ph_cycle *cycle, const struct pagehint_run *run, uint32_
 		cycle->muted_to = end;
 }
 
-/* the classes add up to the run, without wrapping */
-static int adds_up(const struct pagehint_outcome *o, uint64_t bytes)
-{
-	const uint64_t part[] = { o->freed, o->absent, o->accepted, o->kept, o->lazy, o->failed };
-	uint64_t left = bytes;
-	for (unsigned i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
-		if (part[i] > left)
-			return 0;
-		left -= part[i];
-	}
-	return left == 0;
-}
-
-/* Returns bytes that failed; *gained is raised when something was given back. */
+/* What a run came to; o is NULL when the answer does not tell. That the classes of an outcome add up is the backend handle's
+ * care. Returns bytes that failed; *gained is raised when something was given back. */
 static uint64_t settle(struct ph_cycle *cycle, const struct pagehint_run *run, const struct pagehint_outcome *o,
 		       int *gained)
 {
 	uint64_t bytes = bytes_of(cycle, run->frames), failed = bytes;
-	if (o == NULL || !adds_up(o, bytes)) {
+	if (o == NULL) {
 		count_why(cycle, PAGEHINT_WHY_BACKEND_LIED, bytes);
 		release(cycle, run, PAGEHINT_RELEASE_KEPT);
 	} else {

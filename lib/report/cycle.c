@@ -40,7 +40,6 @@ void ph_cycle_look_begin(struct ph_cycle *cycle, uint64_t now_ns)
 	cycle->handed_out = now.handed_out;
 	cycle->begun = 1;
 	cycle->muted_to = 0;
-	cycle->joins_at = 0;
 	if (cycle->room < cycle->queue.n_slots)
 		cycle->room++;
 	ph_look_begin(&cycle->look);
@@ -77,7 +76,7 @@ static uint32_t decide(struct ph_cycle *cycle, const struct ph_allowance *allow,
 		unreported = less(now.free, now.reported) << cycle->frame_shift;
 	}
 	uint32_t answer = ph_pace_grant(cycle->pace, allow->now_ns, block, unreported, &bytes);
-	if ((answer == PH_GRANT_TAKE || answer == PH_GRANT_RATE) && cycle->look.cursor < cycle->muted_to)
+	if (answer == PH_GRANT_TAKE && cycle->look.cursor < cycle->muted_to)
 		return PH_GRANT_MUTED;
 	if (answer == PH_GRANT_TAKE)
 		*ret_frames = bytes >> cycle->frame_shift;
@@ -85,15 +84,14 @@ static uint32_t decide(struct ph_cycle *cycle, const struct ph_allowance *allow,
 }
 
 /* Puts what a harvest isolated into the batch that is being filled. Returns frames. */
-static uint64_t fill(struct ph_cycle *cycle, const struct ph_window *window, uint32_t n)
+static uint64_t fill(struct ph_cycle *cycle, uint32_t n)
 {
 	uint64_t frames = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct pagehint_run *run = &cycle->scratch[i];
 		if (run->frames == 0)
 			continue;
-		/* a window that a harvest left early goes on where it stopped: its first run may go on, too */
-		ph_queue_add(cycle->filled, run, window->from != 0 && window->from == cycle->joins_at);
+		ph_queue_add(cycle->filled, run);
 		frames += run->frames;
 	}
 	cycle->counts.isolated += frames << cycle->frame_shift;
@@ -149,9 +147,8 @@ static uint64_t harvest(struct ph_cycle *cycle, struct ph_allowance *allow, cons
 	uint64_t frames = 0;
 	tally->young += got.young;
 	if (answer == PH_GRANT_TAKE) {
-		frames = fill(cycle, window, got.runs < ask.max_runs ? got.runs : ask.max_runs);
+		frames = fill(cycle, got.runs < ask.max_runs ? got.runs : ask.max_runs);
 		tally->taken += frames;
-		cycle->joins_at = got.next < window->to ? got.next : 0;
 	} else {
 		tally->could[answer] += got.frames;
 	}

@@ -46,7 +46,6 @@ struct ph_cycle {
 	struct ph_tally last; /* of the last look that was over */
 	struct ph_counts counts;
 	uint64_t muted_to;    /* frames below this are only looked at for the rest of this look */
-	uint64_t joins_at;    /* a run that begins here may join the last of `filled`: same window */
 	uint64_t interval_ns; /* when the interval began in which re-use is counted */
 	uint64_t reuse_base;  /* handed_out at that time [frames] */
 	uint64_t handed_out;  /* as last told */

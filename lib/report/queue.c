@@ -31,14 +31,10 @@ struct ph_batch *ph_queue_open(struct ph_queue *queue)
 	return NULL;
 }
 
-void ph_queue_add(struct ph_batch *batch, const struct pagehint_run *run, int join)
+void ph_queue_add(struct ph_batch *batch, const struct pagehint_run *run)
 {
-	struct pagehint_run *last = batch->n == 0 ? NULL : &batch->runs[batch->n - 1];
 	batch->frames += run->frames;
-	if (join && last != NULL && last->frame + last->frames == run->frame)
-		last->frames += run->frames;
-	else
-		batch->runs[batch->n++] = *run;
+	batch->runs[batch->n++] = *run;
 }
 
 void ph_queue_launch(struct ph_queue *queue, struct ph_batch *batch, uint64_t now_ns)

@@ -44,7 +44,7 @@ size_t ph_queue_size(uint32_t n_slots, uint32_t max_runs);
 void ph_queue_init(struct ph_queue *queue, void *mem, uint32_t n_slots, uint32_t max_runs);
 
 struct ph_batch *ph_queue_open(struct ph_queue *queue); /* an empty batch with a fresh cookie, NULL = no room */
-void ph_queue_add(struct ph_batch *batch, const struct pagehint_run *run, int join); /* join: with the run before it */
+void ph_queue_add(struct ph_batch *batch, const struct pagehint_run *run); /* room is the caller's care */
 void ph_queue_launch(struct ph_queue *queue, struct ph_batch *batch, uint64_t now_ns);
 struct ph_batch *ph_queue_find(struct ph_queue *queue, uint64_t cookie); /* in flight, or NULL */
 struct ph_batch *ph_queue_oldest(const struct ph_queue *queue);          /* in flight, or NULL */

@@ -239,10 +239,6 @@ int pagehint_reporter_stop(struct pagehint_reporter *reporter, uint64_t now_ns, 
 		return err;
 	atomic_store(&r->on, 0);
 	r->pace.enabled = 0;
-	if (r->cycle.look.active) {
-		r->cycle.look.active = 0; /* dropped where it is: nothing stays filled between two steps */
-		r->next_ns = ph_pace_later(r->now_ns, r->pace.interval_ns);
-	}
 	int moved = ph_cycle_reap(&r->cycle, r->now_ns) != 0;
 	plan_poll(r, moved);
 	leave(r);

@@ -31,8 +31,7 @@ static void depart(void *ctx, uint64_t frames)
 
 static void get_free(void *ctx, uint32_t order, struct pagehint_origin_free *ret_free)
 {
-	(void)order; /* a zone counts what is below its granule, whatever the order in force */
-	ph_harvest_free(ctx, ret_free);
+	ph_harvest_free(ctx, order, ret_free);
 }
 
 static void quiesce(void *ctx)

@@ -155,9 +155,11 @@ static void test_hold_back_keeps_what_it_says(void **state)
 	struct pagehint_reporter_opts opts = { .holdback_intervals = N };
 	uint64_t s = 99, used[LOOKS + 1] = { 0 }, kept_once = 0;
 	start(&rig, &opts, 0);
+	rig.model->handed_out = 50 * BLOCK; /* before our time: no re-use of what we gave back */
 	model_give(rig.model, 0, BLOCKS * BLOCK);
-	rig_run(&rig, 4 * I);
+	rig_run(&rig, 2 * I);
 	assert_int_equal(model_count(rig.model, FRAME_REPORTED), BLOCKS * BLOCK);
+	rig_run(&rig, 4 * I);
 	for (unsigned look = 1; look <= LOOKS; look++) {
 		for (uint64_t n = rnd(&s, 10); n > 0 && look < LOOKS - N - 3; n--) {
 			uint64_t b = rnd(&s, BLOCKS) * BLOCK;

@@ -20,7 +20,7 @@ static void test_cookies_and_room(void **state)
 		b[i] = ph_queue_open(&q);
 		assert_non_null(b[i]);
 		run.frame = (uint64_t)i * 100;
-		ph_queue_add(b[i], &run, 0);
+		ph_queue_add(b[i], &run);
 		assert_null(ph_queue_find(&q, b[i]->cookie)); /* filled is not in flight */
 		ph_queue_launch(&q, b[i], 10);
 		assert_ptr_equal(ph_queue_find(&q, b[i]->cookie), b[i]);
@@ -51,22 +51,19 @@ static void test_cookies_and_room(void **state)
 	free(mem);
 }
 
-static void test_runs_join_only_when_told(void **state)
+static void test_runs_stay_as_they_are(void **state)
 {
 	(void)state;
 	struct ph_queue q;
 	void *mem = calloc(1, ph_queue_size(1, 4));
 	ph_queue_init(&q, mem, 1, 4);
 	struct ph_batch *b = ph_queue_open(&q);
-	const struct pagehint_run runs[] = { { 0, 8 }, { 8, 8 }, { 16, 8 }, { 32, 8 } };
-	ph_queue_add(b, &runs[0], 1); /* nothing to join */
-	ph_queue_add(b, &runs[1], 1);
-	assert_int_equal(b->n, 1);
-	assert_int_equal(b->runs[0].frames, 16);
-	ph_queue_add(b, &runs[2], 0); /* adjacent, but of another region */
-	ph_queue_add(b, &runs[3], 1); /* told to, but not adjacent */
+	const struct pagehint_run runs[] = { { 0, 8 }, { 8, 8 }, { 32, 8 } };
+	for (int i = 0; i < 3; i++)
+		ph_queue_add(b, &runs[i]); /* adjacent, but it may be of another region */
 	assert_int_equal(b->n, 3);
-	assert_int_equal(b->frames, 32);
+	assert_int_equal(b->frames, 24);
+	assert_memory_equal(b->runs, runs, sizeof(runs));
 	free(mem);
 }
 
@@ -81,7 +78,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cookies_and_room),
-		cmocka_unit_test(test_runs_join_only_when_told),
+		cmocka_unit_test(test_runs_stay_as_they_are),
 		cmocka_unit_test(test_sizes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
