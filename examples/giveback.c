@@ -61,10 +61,12 @@ static int compare_speeds(struct results *results)
 			fprintf(stderr, "giveback: %s\n", why.text);
 			return -EIO;
 		}
-		printf("%-6s reporter %.2f GiB/s (%.2f to %.2f), raw calls %.2f (%.2f to %.2f): ratio of medians of %u "
-		       "rounds %.3f\n",
-		       backing_name(kinds[i]), versus.reporter.median, versus.reporter.least, versus.reporter.most,
-		       versus.raw.median, versus.raw.least, versus.raw.most, VERSUS_ROUNDS, versus.ratio);
+		printf("%-6s GiB/s in %u rounds: reporter best %.2f, median %.2f, worst %.2f; raw calls best %.2f, "
+		       "median %.2f, "
+		       "worst %.2f; ratio of the best %.3f, of the medians %.3f\n",
+		       backing_name(kinds[i]), VERSUS_ROUNDS, versus.reporter.most, versus.reporter.median,
+		       versus.reporter.least, versus.raw.most, versus.raw.median, versus.raw.least, versus.ratio,
+		       versus.median_ratio);
 		results_ratio(results, versus.ratio, "ratio", "demo.reporter_vs_raw.%s", backing_name(kinds[i]));
 		if (i == 0 || versus.ratio < worst)
 			worst = versus.ratio;
@@ -110,11 +112,12 @@ static int show(const struct options *options, const struct run *runs, struct re
 static int play_all(const struct trace *trace, const struct options *options, struct run *runs)
 {
 	size_t events = options->is_quick && trace->n >= QUICK_SHARE ? trace->n / QUICK_SHARE : trace->n;
+	struct trace part = *trace;
 
-	printf("%zu events, %u allocations, %.1f s, at most %llu MiB live; %llu frees of pages from before the "
-	       "recording are passed over\n",
-	       events, trace->allocs, (double)trace->events[events - 1].us / 1e6,
-	       (unsigned long long)(trace_peak_live(trace) >> 20), (unsigned long long)trace->foreign);
+	part.n = events;
+	printf("%zu events in %.1f s, at most %llu MiB live; frees of pages from before the recording are passed "
+	       "over\n",
+	       events, (double)trace->events[events - 1].us / 1e6, (unsigned long long)(trace_peak_live(&part) >> 20));
 	fflush(stdout);
 	for (uint32_t kind = 0; kind < BACKINGS; kind++) {
 		int rc;

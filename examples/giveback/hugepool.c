@@ -6,13 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backing.h"
 
 #define POOL "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 
+#define LOCK_TRIES 600 /* a tenth of a second each */
+
 static volatile sig_atomic_t added; /* pages that are ours to take away */
+static int lock_fd = -1;            /* held while we borrow: the figure cannot be changed by two at once */
 
 /* These two run in a signal handler as well: no stdio. */
 static int read_figure(const char *path, uint64_t *ret_value)
@@ -53,6 +58,24 @@ static int write_figure(const char *path, uint64_t value)
 	return wrote == (ssize_t)(sizeof(text) - at) ? 0 : -EIO;
 }
 
+/* Everybody who borrows pages for a while locks the figure itself: it is only ever read, added to and written back. */
+static int lock_pool(void)
+{
+	const struct timespec pause = { .tv_nsec = 100000000 };
+
+	lock_fd = open(POOL "nr_hugepages", O_RDONLY | O_CLOEXEC);
+	if (lock_fd < 0)
+		return -errno;
+	for (unsigned i = 0; i < LOCK_TRIES; i++) {
+		if (flock(lock_fd, LOCK_EX | LOCK_NB) == 0)
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+	close(lock_fd);
+	lock_fd = -1;
+	return -EBUSY;
+}
+
 void hugepool_release(void)
 {
 	uint64_t total = 0;
@@ -61,6 +84,9 @@ void hugepool_release(void)
 	added = 0;
 	if (ours && read_figure(POOL "nr_hugepages", &total) == 0)
 		write_figure(POOL "nr_hugepages", total > ours ? total - ours : 0);
+	if (lock_fd >= 0)
+		close(lock_fd);
+	lock_fd = -1;
 }
 
 static void release_and_die(int signal_number)
@@ -121,20 +147,31 @@ int hugepool_reserve(uint64_t pages, struct why *why)
 	uint64_t used;
 	uint64_t now = 0;
 	uint64_t want;
-	int rc;
+	int rc = lock_pool();
 
-	if (read_figure(POOL "nr_hugepages", &total) || read_figure(POOL "free_hugepages", &unused) ||
-	    read_figure(POOL "resv_hugepages", &promised))
+	if (rc == -EBUSY) {
+		snprintf(why->text, sizeof(why->text),
+			 "hugetlb: another program has been borrowing huge pages for a minute");
+		return -ENODEV;
+	}
+	if (rc || read_figure(POOL "nr_hugepages", &total) || read_figure(POOL "free_hugepages", &unused) ||
+	    read_figure(POOL "resv_hugepages", &promised)) {
+		hugepool_release();
 		return hugepool_check(pages, &used, why);
-	if (unused >= pages + promised)
-		return 0;
+	}
 	if (!is_guarded)
 		release_whatever_happens();
 	is_guarded = 1;
+	if (unused >= pages + promised)
+		return 0;
 	want = total + pages + promised - unused;
 	rc = write_figure(POOL "nr_hugepages", want);
 	if (rc) {
-		snprintf(why->text, sizeof(why->text), "hugetlb: huge pages cannot be reserved: %s", strerror(-rc));
+		snprintf(why->text, sizeof(why->text),
+			 "hugetlb: huge pages cannot be reserved (%s): run as root, or have root do: echo %llu > "
+			 "%snr_hugepages",
+			 strerror(-rc), (unsigned long long)want, POOL);
+		hugepool_release();
 		return -ENODEV;
 	}
 	if (read_figure(POOL "nr_hugepages", &now) == 0 && now > total)

@@ -55,9 +55,9 @@ static void print_run(const struct run *run, FILE *to)
 	fprintf(to, "%-8s %6" PRIu64 " %6" PRIu64 " %6" PRIu64, backing_name(run->kind), mib(stats->asked), mib(freed),
 		mib(stats->absent));
 	print_kept(stats, to);
-	fprintf(to, " %6" PRIu64 " %7" PRIu64 " %6.1f |", mib(host > 0 ? (uint64_t)host : 0),
+	fprintf(to, " %6" PRIu64 " %7" PRIu64 " %6.2f |", mib(host > 0 ? (uint64_t)host : 0),
 		calls->madvise + calls->process_madvise + calls->punch + calls->remap, speed(freed, replay->step_ns));
-	fprintf(to, " %6" PRIu64 " %7" PRIu64 " %6.1f %7" PRIu64 "\n", mib(run->naive.host_freed_bytes),
+	fprintf(to, " %6" PRIu64 " %7" PRIu64 " %6.2f %7" PRIu64 "\n", mib(run->naive.host_freed_bytes),
 		run->naive.calls, speed(run->naive.host_freed_bytes, run->naive.ns), run->naive.wrong_pages);
 }
 

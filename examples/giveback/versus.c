@@ -220,6 +220,7 @@ int versus_run(uint32_t kind, uint64_t bytes, struct versus *versus, struct why 
 		return rc;
 	versus->reporter = sum_up(speeds[0]);
 	versus->raw = sum_up(speeds[1]);
-	versus->ratio = versus->reporter.median / versus->raw.median;
+	versus->ratio = versus->reporter.most / versus->raw.most;
+	versus->median_ratio = versus->reporter.median / versus->raw.median;
 	return 0;
 }

@@ -12,7 +12,7 @@
 
 #include "backing.h"
 
-#define VERSUS_ROUNDS 9u
+#define VERSUS_ROUNDS 11u
 
 /* GiB/s over the rounds */
 struct versus_side {
@@ -24,7 +24,8 @@ struct versus_side {
 struct versus {
 	struct versus_side reporter;
 	struct versus_side raw;
-	double ratio; /* of the medians */
+	double ratio; /* of the best rounds: what else the machine does only ever slows */
+	double median_ratio;
 };
 
 /* kind: BACKING_ANON or BACKING_MEMFD. 0 or -errno with *why. */
