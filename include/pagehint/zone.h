@@ -120,10 +120,11 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_reserve(struct pagehint_zone 
  * @order:     0 .. PAGEHINT_ORDER_MAX
  * @ret_frame: first frame of the block, a multiple of 2^order; content is undefined
  *
- * Placement: the tightest free run that fits, lowest address first.
+ * Placement: the tightest word of 64 blocks of a level that has one (the word whose largest free run is smallest), and of
+ * equally tight ones the lowest address; sections in the order they were added.
  * Return: 0; -ENOSPC no block is free; -EAGAIN none is free, but frames are in caches, at the reporter or between levels, so
  * one may come (pagehint_zone_hidden says how many): parked caches have been drained, others asked to; -EINVAL order.
- * Thread: any.   Cost: about three atomics; bounded search.   Since: 0.1
+ * Thread: any.   Cost: about three atomics; bounded search. A refusal looks at every word: O(frames / 64).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_alloc(struct pagehint_zone *zone, uint32_t order,
 							 uint64_t *ret_frame);

@@ -5,16 +5,9 @@
 #include "alloc/sets.h"
 #include "alloc/track.h"
 
-#define SLOW_TRIES 4
-
-/* What may have changed what a search sees: sums that only grow. */
-struct versions {
-	uint64_t put, begun, ended;
-};
-
-static struct versions versions_of(const struct pagehint_zone *z)
+struct ph_versions ph_zone_versions(const struct pagehint_zone *z)
 {
-	struct versions v = { 0, 0, 0 };
+	struct ph_versions v = { 0, 0, 0 };
 	uint32_t slots = (uint32_t)atomic_load(&z->used_slots);
 	for (uint32_t i = 0; i < slots; i++) {
 		struct ph_section *head = ph_zone_head(z, i);
@@ -29,16 +22,15 @@ int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uin
 		      struct ph_place *ret, uint64_t *ret_mask)
 {
 	int settled = 0;
-	for (int i = 0; i < SLOW_TRIES && !settled; i++) {
+	for (int i = 0; i < PH_SLOW_TRIES && !settled; i++) {
 		ph_cache_recall(z, cache);
-		struct versions before = versions_of(z);
-		int r = ph_level_take(z, order, want, ret, ret_mask);
-		if (r == 0)
+		if (ph_level_take(z, order, want, ret, ret_mask) == 0)
 			return 0;
-		struct versions after = versions_of(z);
-		/* nothing came in, and nothing was on its way between two levels, while we looked */
-		settled = r == -ENOSPC && before.put == after.put && before.begun == after.begun &&
-			  before.begun == before.ended;
+		struct ph_versions before = ph_zone_versions(z);
+		if (ph_level_take_blind(z, order, want, ret, ret_mask) == 0)
+			return 0;
+		struct ph_versions after = ph_zone_versions(z);
+		settled = ph_versions_settled(&before, &after);
 	}
 	return settled && pagehint_zone_hidden(z) == 0 ? -ENOSPC : -EAGAIN;
 }

@@ -17,6 +17,20 @@ int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, str
 /* pagehint_zone_alloc; `cache` (may be NULL) is drained when nothing else helps. */
 int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame);
 
+#define PH_SLOW_TRIES 4 /* looks before a refusal says that it cannot tell */
+
+/* What may have changed what a look at the tree sees: sums that only grow, and may wrap. */
+struct ph_versions {
+	uint64_t put, begun, ended;
+};
+struct ph_versions ph_zone_versions(const struct pagehint_zone *z);
+
+/* Between the two, nothing came into the tree and nothing was on its way between two levels: what was not seen is not there. */
+static inline int ph_versions_settled(const struct ph_versions *before, const struct ph_versions *after)
+{
+	return before->put == after->put && before->begun == after->begun && before->begun == before->ended;
+}
+
 /*
  * ph_level_take after it failed: recalls caches, tries again, and tells -ENOSPC (nothing is free, and nothing was moving while
  * we looked) from -EAGAIN (frames are hidden, or came and went).

@@ -77,45 +77,58 @@ static int append(struct pagehint_run *runs, uint32_t max_runs, uint32_t *n, uin
 	return 1;
 }
 
-int pagehint_zone_alloc_runs(struct pagehint_zone *zone, uint64_t frames, struct pagehint_run *runs, uint32_t max_runs,
-			     uint32_t *ret_runs)
+/* Takes `frames` in runs, or nothing. Returns 0, -ENOSPC or -EAGAIN as ph_zone_take_slow, 1 when they do not fit max_runs. */
+static int take_in_runs(struct pagehint_zone *z, uint64_t frames, struct pagehint_run *runs, uint32_t max_runs,
+			uint32_t *ret_n)
 {
-	if (frames == 0 || max_runs == 0)
-		return -EINVAL;
 	uint64_t left = frames;
 	uint32_t n = 0, order = ph_order_fitting(0, frames);
 	int r = 0;
-	while (left != 0) {
+	while (left != 0 && r == 0) {
 		struct ph_place p;
 		uint64_t mask;
 		while (UINT64_C(1) << order > left)
 			order--;
-		r = ph_level_take(zone, order, 1, &p, &mask);
+		r = ph_level_take(z, order, 1, &p, &mask);
 		if (r == -ENOSPC && order > 0) {
 			order--;
+			r = 0;
 			continue;
 		}
 		if (r < 0)
-			r = ph_zone_take_slow(zone, NULL, order, 1, &p, &mask);
+			r = ph_zone_take_slow(z, NULL, order, 1, &p, &mask);
 		if (r < 0)
 			break;
-		uint64_t frame = ph_zone_base(zone, p.slot) + ph_place_offset(&p);
-		if (!append(runs, max_runs, &n, frame, UINT64_C(1) << order)) {
-			ph_level_put_block(zone, p.slot, ph_place_offset(&p), order);
-			r = -ENOSPC;
-			break;
+		if (append(runs, max_runs, &n, ph_zone_base(z, p.slot) + ph_place_offset(&p), UINT64_C(1) << order)) {
+			left -= UINT64_C(1) << order;
+			continue;
 		}
-		left -= UINT64_C(1) << order;
+		ph_level_put_block(z, p.slot, ph_place_offset(&p), order);
+		r = 1;
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		if (r < 0)
-			ph_zone_put_range(zone, runs[i].frame, runs[i].frames);
-		else
-			ph_zone_hand_out_range(zone, runs[i].frame, runs[i].frames);
-	}
-	if (r == 0)
-		*ret_runs = n;
+	for (uint32_t i = 0; i < n && r != 0; i++)
+		ph_zone_put_range(z, runs[i].frame, runs[i].frames);
+	*ret_n = n;
 	return r;
+}
+
+int pagehint_zone_alloc_runs(struct pagehint_zone *zone, uint64_t frames, struct pagehint_run *runs, uint32_t max_runs,
+			     uint32_t *ret_runs)
+{
+	uint32_t n;
+	if (frames == 0 || max_runs == 0)
+		return -EINVAL;
+	int r = take_in_runs(zone, frames, runs, max_runs, &n);
+	if (r == 1) { /* what caches hold may be what keeps the runs short */
+		ph_cache_recall(zone, NULL);
+		r = take_in_runs(zone, frames, runs, max_runs, &n);
+	}
+	if (r != 0)
+		return r < 0 ? r : pagehint_zone_hidden(zone) != 0 ? -EAGAIN : -ENOSPC;
+	for (uint32_t i = 0; i < n; i++)
+		ph_zone_hand_out_range(zone, runs[i].frame, runs[i].frames);
+	*ret_runs = n;
+	return 0;
 }
 
 /* How many frames from `frame` on are free, over sections, at most `most`. A look, not a promise. */
@@ -151,6 +164,21 @@ static int find_contig(struct pagehint_zone *z, uint64_t frames, uint64_t align,
 	return -ENOSPC;
 }
 
+/* After it failed: recalls caches, and tells -ENOSPC from -EAGAIN as ph_zone_take_slow does. */
+static int find_contig_slow(struct pagehint_zone *z, uint64_t frames, uint64_t align, uint64_t *ret_frame)
+{
+	int settled = 0;
+	for (int i = 0; i < PH_SLOW_TRIES && !settled; i++) {
+		ph_cache_recall(z, NULL);
+		struct ph_versions before = ph_zone_versions(z);
+		if (find_contig(z, frames, align, ret_frame) == 0)
+			return 0;
+		struct ph_versions after = ph_zone_versions(z);
+		settled = ph_versions_settled(&before, &after);
+	}
+	return settled && pagehint_zone_hidden(z) == 0 ? -ENOSPC : -EAGAIN;
+}
+
 int pagehint_zone_alloc_contig(struct pagehint_zone *zone, uint64_t frames, uint64_t align, uint64_t *ret_frame)
 {
 	if (align == 0)
@@ -161,12 +189,10 @@ int pagehint_zone_alloc_contig(struct pagehint_zone *zone, uint64_t frames, uint
 	if (frames > zone->span_sections << PH_SECTION_SHIFT)
 		return -ENOSPC;
 	int r = find_contig(zone, frames, align, &frame);
-	if (r < 0) {
-		ph_cache_recall(zone, NULL);
-		r = find_contig(zone, frames, align, &frame);
-	}
 	if (r < 0)
-		return pagehint_zone_hidden(zone) != 0 ? -EAGAIN : -ENOSPC;
+		r = find_contig_slow(zone, frames, align, &frame);
+	if (r < 0)
+		return r;
 	ph_zone_hand_out_range(zone, frame, frames);
 	*ret_frame = frame;
 	return 0;

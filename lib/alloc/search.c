@@ -3,6 +3,10 @@
  *
  * Tightest class first on the lowest level that can serve, then one level up; within a class the lowest slot and word.
  * Bounded: every word looked at costs one of SEARCH_WORDS.
+ *
+ * A search that believes the summaries can miss a block: while somebody narrows one it says too little, and a word can change
+ * its class behind a search that looks at one class after the other. That costs a tighter fit at worst, but it must not
+ * become a refusal: before that, the words themselves are looked at (blind search).
  */
 #include <errno.h>
 
@@ -19,6 +23,7 @@ struct search {
 	uint32_t order; /* of the run inside the word */
 	uint32_t want;  /* how many runs of it */
 	uint32_t split; /* what is taken will be split: bracket it as a move */
+	uint32_t blind; /* look at the words, not at the summaries */
 	int32_t left;   /* words that may still be looked at */
 };
 
@@ -121,10 +126,28 @@ static int search_whole(struct search *s)
 	return 0;
 }
 
+/* Every word of the level. Never bounded: it is what a refusal stands on. */
+static int search_blind(struct search *s)
+{
+	uint32_t slots = (uint32_t)atomic_load(&s->z->used_slots), words = PH_L0_WORDS >> (6 * s->level);
+	for (uint32_t slot = 0; slot < slots; slot++) {
+		const struct ph_section *head = ph_zone_head(s->z, slot);
+		uint64_t taken = atomic_load(&head->taken); /* before `put`: never fewer than are there */
+		if (atomic_load(&head->put) - taken < block_frames(s->level) << s->order)
+			continue;
+		for (uint32_t word = 0; word < words; word++)
+			if (take_runs(s, slot, word))
+				return 1;
+	}
+	return 0;
+}
+
 static int search(struct search *s)
 {
 	if (s->level == PH_WHOLE_LEVEL)
 		return search_whole(s);
+	if (s->blind)
+		return search_blind(s);
 	uint32_t words = (uint32_t)((atomic_load(&s->z->used_slots) + 63) / 64);
 	for (int c = (int)s->order; c < (int)PH_CLASSES; c++) {
 		const ph_word *sum = ph_zone_sum(s->z, s->level, (uint32_t)c);
@@ -155,10 +178,11 @@ static void split_down(struct pagehint_zone *z, struct ph_place *p, uint32_t lev
 	atomic_fetch_add(&ph_zone_head(z, p->slot)->ended, moved);
 }
 
-int ph_level_take(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask)
+static int take(struct pagehint_zone *z, uint32_t order, uint32_t want, uint32_t blind, struct ph_place *ret,
+		uint64_t *ret_mask)
 {
 	struct ph_place p;
-	struct search s = { z, &p, 1, order / 6, order % 6, want, 0, SEARCH_WORDS };
+	struct search s = { z, &p, 1, order / 6, order % 6, want, 0, blind, SEARCH_WORDS };
 	uint32_t level = s.level;
 	if (!search(&s)) {
 		uint32_t run = s.order, room = 64u >> run;
@@ -177,4 +201,15 @@ int ph_level_take(struct pagehint_zone *z, uint32_t order, uint32_t want, struct
 	*ret = p;
 	*ret_mask = s.mask;
 	return 0;
+}
+
+int ph_level_take(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask)
+{
+	return take(z, order, want, 0, ret, ret_mask);
+}
+
+int ph_level_take_blind(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret,
+			uint64_t *ret_mask)
+{
+	return take(z, order, want, 1, ret, ret_mask);
 }
