@@ -41,7 +41,7 @@ int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uin
 /* Are [frame, frame + frames) inside the span and present? 0, -EINVAL empty or wrapping, -ERANGE. */
 int ph_zone_check_range(const struct pagehint_zone *z, uint64_t frame, uint64_t frames);
 
-/* Takes a whole range, over sections, or nothing: 0, or -EBUSY and the first frame in the way. The range must be present. */
+/* Takes a whole range, over sections, or nothing: 0, or -EBUSY and the first frame in the way (absent ones are, too). */
 int ph_zone_claim_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames, uint64_t *ret_stuck);
 
 /* Puts a range that somebody of us holds back into the tree. */

@@ -33,11 +33,26 @@ void ph_zone_put_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames)
 		ph_level_put_range(z, (uint32_t)ph_zone_slot(z, part.frame), part.offset, part.frames);
 }
 
+/*
+ * Others remove sections meanwhile, and give their slots to new ones: only once its frames are claimed is the section certain
+ * to stay, and to be the one that was meant.
+ */
+static int claim_part(struct pagehint_zone *z, const struct ph_part *part, uint32_t *ret_stuck)
+{
+	int64_t slot = ph_zone_slot(z, part->frame);
+	if (slot < 0 || ph_level_claim_range(z, (uint32_t)slot, part->offset, part->frames, ret_stuck) < 0)
+		return 0;
+	if (ph_zone_base(z, (uint32_t)slot) + part->offset == part->frame)
+		return 1;
+	ph_level_put_range(z, (uint32_t)slot, part->offset, part->frames);
+	return 0;
+}
+
 int ph_zone_claim_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames, uint64_t *ret_stuck)
 {
 	PH_FOR_SECTIONS (part, frame, frames) {
-		uint32_t stuck, slot = (uint32_t)ph_zone_slot(z, part.frame);
-		if (ph_level_claim_range(z, slot, part.offset, part.frames, &stuck) == 0)
+		uint32_t stuck = part.offset;
+		if (claim_part(z, &part, &stuck))
 			continue;
 		if (part.frame != frame)
 			ph_zone_put_range(z, frame, part.frame - frame);
@@ -203,9 +218,13 @@ static int untrack_range(struct pagehint_zone *z, uint64_t frame, uint64_t frame
 	int r = ph_zone_check_range(z, frame, frames);
 	if (r < 0 || !ph_zone_is_tracked(z))
 		return r;
-	PH_FOR_SECTIONS (part, frame, frames)
-		if (!ph_track_is_out(z, (uint32_t)ph_zone_slot(z, part.frame), part.offset, part.frames))
+	PH_FOR_SECTIONS (part, frame, frames) {
+		int64_t slot = ph_zone_slot(z, part.frame);
+		if (slot < 0) /* removed since we checked, so they were not out */
+			return -ERANGE;
+		if (!ph_track_is_out(z, (uint32_t)slot, part.offset, part.frames))
 			return -EALREADY;
+	}
 	PH_FOR_SECTIONS (part, frame, frames) {
 		r = ph_track_in_range(z, (uint32_t)ph_zone_slot(z, part.frame), part.offset, part.frames);
 		if (r == 0)
