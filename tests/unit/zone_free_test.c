@@ -71,12 +71,15 @@ static void test_misaligned_and_outside(void **state)
 				assert_int_equal(pagehint_zone_free(zone, frame + off, order), -EINVAL);
 				assert_int_equal(pagehint_zone_free(zone, frame + size - off, order), -EINVAL);
 			}
-			const uint64_t outside[] = { SECTION,		  2 * SECTION + SECTION / 2, 3 * SECTION,
-						     5 * SECTION,	  UINT64_C(1) << 40,	     UINT64_C(1) << 63,
+			const uint64_t outside[] = { SECTION,
+						     2 * SECTION + SECTION / 2,
+						     3 * SECTION,
+						     5 * SECTION,
+						     UINT64_C(1) << 40,
+						     UINT64_C(1) << 63,
 						     UINT64_MAX - SECTION + 1 };
 			for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++)
-				assert_int_equal(pagehint_zone_free(zone, outside[i] & ~(size - 1), order),
-						 -ERANGE);
+				assert_int_equal(pagehint_zone_free(zone, outside[i] & ~(size - 1), order), -ERANGE);
 			const uint32_t orders[] = { 19, 20, 31, 32, 63, 64, UINT32_MAX };
 			for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
 				uint64_t untouched = 5;
@@ -119,7 +122,8 @@ static void test_every_wrong_order_of_every_order(void **state)
 				assert_int_equal(zone_at_rest(zone).out, left);
 				if (wrong < order) { /* the last part of the block, too */
 					expected = expect_wrong(flags, order, wrong);
-					assert_int_equal(pagehint_zone_free(zone, frame + size - part, wrong), expected);
+					assert_int_equal(pagehint_zone_free(zone, frame + size - part, wrong),
+							 expected);
 					left -= expected == 0 ? part : 0;
 					assert_int_equal(zone_at_rest(zone).out, left);
 				}

@@ -79,7 +79,8 @@ static void test_every_field_at_and_beyond_its_bounds(void **state)
 static void test_defaults_are_what_the_header_says(void **state)
 {
 	(void)state;
-	const uint32_t granule_of_shift[][2] = { { 0, 9 }, { 12, 9 }, { 14, 7 }, { 16, 5 }, { 20, 1 }, { 21, 1 }, { 30, 1 } };
+	const uint32_t granule_of_shift[][2] = { { 0, 9 },  { 12, 9 }, { 14, 7 }, { 16, 5 },
+						 { 20, 1 }, { 21, 1 }, { 30, 1 } };
 	for (size_t i = 0; i < sizeof(granule_of_shift) / sizeof(granule_of_shift[0]); i++) {
 		struct pagehint_zone *zone = NULL;
 		struct pagehint_zone_opts opts = { .struct_size = sizeof(opts), .frame_shift = granule_of_shift[i][0] };
@@ -182,7 +183,9 @@ static void test_metadata_is_what_the_house_promises(void **state)
 		unsigned most; /* bits for 100 frames */
 	} kinds[] = { { PAGEHINT_ZONE_UNTRACKED, 120 }, { 0, 230 } };
 	for (unsigned i = 0; i < 2; i++) {
-		struct pagehint_zone_opts opts = { .struct_size = sizeof(opts), .max_sections = 64, .flags = kinds[i].flags };
+		struct pagehint_zone_opts opts = { .struct_size = sizeof(opts),
+						   .max_sections = 64,
+						   .flags = kinds[i].flags };
 		uint64_t bytes;
 		assert_int_equal(pagehint_zone_size(&opts, &bytes), 0);
 		assert_true(bytes * 8 * 100 <= kinds[i].most * 64 * SECTION);
