@@ -47,7 +47,7 @@ struct pagehint_zone_opts {
 	uint64_t span_sections; /* frames are numbered 0 .. span_sections * 2^18 - 1; 0 = max_sections; up to 2^22 */
 	uint32_t flags;         /* PAGEHINT_ZONE_* */
 	uint32_t frame_shift;   /* 2^frame_shift bytes a frame; 0 = 12; 12..30 */
-	uint32_t granule_order; /* reporting granule of 2^granule_order frames; 0 = 2 MiB, at least 1 frame; 1..18 */
+	uint32_t granule_order; /* reporting granule of 2^granule_order frames; 0 = 2 MiB, at least 2 frames; 1..18; LADDER: 6..11 */
 	uint32_t max_caches;    /* room for caches open at once; 0 = 64; up to 4096 */
 };
 
@@ -55,7 +55,7 @@ struct pagehint_zone_opts {
  * pagehint_zone_size - bytes of state for these options
  * @opts:      required
  * @ret_bytes: size for pagehint_zone_init; mostly untouched (virtual) until sections are added
- * Return: 0; -EINVAL a value out of its bounds, unknown flags; -E2BIG unknown non-zero tail.
+ * Return: 0; -EINVAL opts NULL, a value out of its bounds, unknown flags, UNTRACKED with STRICT; -E2BIG unknown non-zero tail.
  * Thread: any.   Cost: O(1).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_size(const struct pagehint_zone_opts *opts, uint64_t *ret_bytes);
@@ -120,10 +120,11 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_reserve(struct pagehint_zone 
  * @order:     0 .. PAGEHINT_ORDER_MAX
  * @ret_frame: first frame of the block, a multiple of 2^order; content is undefined
  *
- * Placement: the tightest free run that fits, lowest address first.
+ * Placement: the tightest word of 64 blocks of a level that has one (the word whose largest free run is smallest), and of
+ * equally tight ones the lowest address; sections in the order they were added.
  * Return: 0; -ENOSPC no block is free; -EAGAIN none is free, but frames are in caches, at the reporter or between levels, so
  * one may come (pagehint_zone_hidden says how many): parked caches have been drained, others asked to; -EINVAL order.
- * Thread: any.   Cost: about three atomics; bounded search.   Since: 0.1
+ * Thread: any.   Cost: about three atomics; bounded search. A refusal looks at every word: O(frames / 64).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_alloc(struct pagehint_zone *zone, uint32_t order,
 							 uint64_t *ret_frame);
@@ -260,7 +261,7 @@ PAGEHINT_API void pagehint_zone_free_orders(const struct pagehint_zone *zone, ui
  * @n:     how many [granules]
  * @out:   (n + 63) / 64 words, bit i % 64 of word i / 64; absent sections read 0
  * @words: room in out
- * Return: 0; -EINVAL unknown set, first not a multiple of 64, out too small.
+ * Return: 0; -EINVAL unknown set, first not a multiple of 64, first + n wrapping, out too small.
  * Thread: any; each granule's answer was true at some moment of the call.   Cost: O(n).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_granules(const struct pagehint_zone *zone, uint32_t set,

@@ -5,16 +5,9 @@
 #include "alloc/sets.h"
 #include "alloc/track.h"
 
-#define SLOW_TRIES 4
-
-/* What changes when a search may have missed something: sums that only grow. */
-struct versions {
-	uint64_t put, begun, ended;
-};
-
-static struct versions versions_of(const struct pagehint_zone *z)
+struct ph_versions ph_zone_versions(const struct pagehint_zone *z)
 {
-	struct versions v = { 0, 0, 0 };
+	struct ph_versions v = { 0, 0, 0 };
 	uint64_t taken;
 	uint32_t slots = (uint32_t)atomic_load(&z->used_slots);
 	for (uint32_t i = 0; i < slots; i++) {
@@ -26,13 +19,9 @@ static struct versions versions_of(const struct pagehint_zone *z)
 	return v;
 }
 
-/*
- * A search found nothing. Is that the truth? Nothing came in and nothing was between two levels meanwhile, nobody holds frames
- * that he may give back or has not yet put into his cache, and (asked last, for they end up there) none are hidden.
- */
-static int is_true(const struct pagehint_zone *z, const struct versions *before)
+int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct ph_versions *before)
 {
-	struct versions after = versions_of(z);
+	struct ph_versions after = ph_zone_versions(z);
 	if (before->put != after.put || before->begun != after.begun || before->begun != before->ended)
 		return 0;
 	return atomic_load(&z->holding) == 0 && !ph_cache_any_moving(z) && pagehint_zone_hidden(z) == 0;
@@ -41,13 +30,14 @@ static int is_true(const struct pagehint_zone *z, const struct versions *before)
 int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
 		      struct ph_place *ret, uint64_t *ret_mask)
 {
-	for (int i = 0; i < SLOW_TRIES; i++) {
+	for (int i = 0; i < PH_SLOW_TRIES; i++) {
 		ph_cache_recall(z, cache);
-		struct versions before = versions_of(z);
-		int r = ph_level_search(z, order, want, ret, ret_mask);
-		if (r == 0)
+		if (ph_level_search(z, order, want, ret, ret_mask) == 0)
 			return 0;
-		if (r == -ENOSPC && is_true(z, &before))
+		struct ph_versions before = ph_zone_versions(z);
+		if (ph_level_search_blind(z, order, want, ret, ret_mask) == 0)
+			return 0;
+		if (ph_zone_nothing_moved(z, &before))
 			return -ENOSPC;
 	}
 	return -EAGAIN;

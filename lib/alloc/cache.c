@@ -149,6 +149,8 @@ void pagehint_cache_close(struct pagehint_cache *cache)
 		return;
 	uint32_t state = atomic_load(&cache->control);
 	while ((state & ~PH_CACHE_WANTED) != PH_CACHE_OWNED) {
+		if (state == PH_CACHE_FREE || state == PH_CACHE_CLOSING)
+			return; /* closed already */
 		/* whoever drains it at this moment finishes and frees the slot */
 		if (state == PH_CACHE_DRAINING &&
 		    atomic_compare_exchange_strong(&cache->control, &state, PH_CACHE_CLOSING))

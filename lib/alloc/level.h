@@ -29,6 +29,13 @@ int ph_level_take(struct pagehint_zone *z, uint32_t order, uint32_t want, struct
 /* The same, but the caller counts it as taken. */
 int ph_level_search(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask);
 
+/*
+ * The same again, by the words themselves: O(frames / 64), and sees every block that was there all the time and not in transit.
+ * What is found is the lowest word, not the tightest.
+ */
+int ph_level_search_blind(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret,
+			  uint64_t *ret_mask);
+
 /* Takes exactly these bits of one word if all are free (also inside a bigger block). Returns 1 taken, 0 not free. */
 int ph_level_claim(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
 

@@ -17,6 +17,21 @@ int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, str
 /* pagehint_zone_alloc; `cache` (may be NULL) is drained when nothing else helps. */
 int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame);
 
+#define PH_SLOW_TRIES 4 /* looks before a refusal says that it cannot tell */
+
+/* What changes when a look at the tree may have missed something: sums that only grow, and may wrap. */
+struct ph_versions {
+	uint64_t put, begun, ended;
+};
+struct ph_versions ph_zone_versions(const struct pagehint_zone *z);
+
+/*
+ * A look at every word, begun at `before`, found nothing. Is that the truth? Nothing came in and nothing was between two levels
+ * meanwhile, nobody holds frames that he may give back or has not yet put into his cache, and (asked last, for they end up
+ * there) none are hidden.
+ */
+int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct ph_versions *before);
+
 /* Blocks straight from the tree, counted as taken: 0, -ENOSPC, -EAGAIN as pagehint_zone_alloc. */
 int ph_zone_take(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
 		 struct ph_place *ret, uint64_t *ret_mask);
@@ -34,7 +49,7 @@ void ph_zone_counts(const struct pagehint_zone *z, uint64_t *ret_put, uint64_t *
 /* Are [frame, frame + frames) inside the span and present? 0, -EINVAL empty or wrapping, -ERANGE. */
 int ph_zone_check_range(const struct pagehint_zone *z, uint64_t frame, uint64_t frames);
 
-/* Takes a whole range, over sections, or nothing: 0, or -EBUSY and the first frame in the way. The range must be present. */
+/* Takes a whole range, over sections, or nothing: 0, or -EBUSY and the first frame in the way (absent ones are, too). */
 int ph_zone_claim_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames, uint64_t *ret_stuck);
 
 /* Puts a range that somebody of us holds back into the tree. */

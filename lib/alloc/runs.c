@@ -33,14 +33,29 @@ void ph_zone_put_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames)
 		ph_level_put_range(z, (uint32_t)ph_zone_slot(z, part.frame), part.offset, part.frames);
 }
 
+/*
+ * Others remove sections meanwhile, and give their slots to new ones: only once its frames are claimed is the section certain
+ * to stay, and to be the one that was meant.
+ */
+static int claim_part(struct pagehint_zone *z, const struct ph_part *part, uint32_t *ret_stuck)
+{
+	int64_t slot = ph_zone_slot(z, part->frame);
+	if (slot < 0 || ph_level_claim_range(z, (uint32_t)slot, part->offset, part->frames, ret_stuck) < 0)
+		return 0;
+	if (ph_zone_base(z, (uint32_t)slot) + part->offset == part->frame)
+		return 1;
+	ph_level_put_range(z, (uint32_t)slot, part->offset, part->frames);
+	return 0;
+}
+
 int ph_zone_claim_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames, uint64_t *ret_stuck)
 {
 	int r = 0;
 	/* others must not take for gone what we may give back */
 	atomic_fetch_add(&z->holding, 1);
 	PH_FOR_SECTIONS (part, frame, frames) {
-		uint32_t stuck, slot = (uint32_t)ph_zone_slot(z, part.frame);
-		if (ph_level_claim_range(z, slot, part.offset, part.frames, &stuck) == 0)
+		uint32_t stuck = part.offset;
+		if (claim_part(z, &part, &stuck))
 			continue;
 		if (part.frame != frame)
 			ph_zone_put_range(z, frame, part.frame - frame);
@@ -82,52 +97,69 @@ static int append(struct pagehint_run *runs, uint32_t max_runs, uint32_t *n, uin
 	return 1;
 }
 
-int pagehint_zone_alloc_runs(struct pagehint_zone *zone, uint64_t frames, struct pagehint_run *runs, uint32_t max_runs,
-			     uint32_t *ret_runs)
+/* Takes `frames` in runs, or nothing. Returns 0, -ENOSPC too little is free, 1 when they do not fit max_runs. */
+static int take_in_runs(struct pagehint_zone *z, uint64_t frames, struct pagehint_run *runs, uint32_t max_runs,
+			uint32_t *ret_n)
 {
-	if (frames == 0 || max_runs == 0)
-		return -EINVAL;
 	uint64_t left = frames;
 	uint32_t n = 0, order = ph_order_fitting(0, frames);
-	int r = 0, recalled = 0, full = 0;
+	int r = 0;
 	/* others must not take for gone what we may give back */
-	atomic_fetch_add(&zone->holding, 1);
-	while (left != 0) {
+	atomic_fetch_add(&z->holding, 1);
+	while (left != 0 && r == 0) {
 		struct ph_place p;
 		uint64_t mask;
 		while (UINT64_C(1) << order > left)
 			order--;
-		r = ph_level_take(zone, order, 1, &p, &mask);
-		if (r < 0 && (order > 0 || !recalled)) {
-			if (order == 0) {
-				ph_cache_recall(zone, NULL);
-				recalled = 1;
-				order = ph_order_fitting(0, left);
-			} else {
-				order--;
-			}
+		r = ph_level_take(z, order, 1, &p, &mask);
+		if (r < 0 && order > 0) {
+			order--;
+			r = 0;
 			continue;
 		}
 		if (r < 0)
 			break;
-		uint64_t frame = ph_zone_base(zone, p.slot) + ph_place_offset(&p);
-		if (!append(runs, max_runs, &n, frame, UINT64_C(1) << order)) {
-			ph_level_put_block(zone, p.slot, ph_place_offset(&p), order);
-			r = -ENOSPC;
-			full = 1;
-			break;
+		if (append(runs, max_runs, &n, ph_zone_base(z, p.slot) + ph_place_offset(&p), UINT64_C(1) << order)) {
+			left -= UINT64_C(1) << order;
+			continue;
 		}
-		left -= UINT64_C(1) << order;
+		ph_level_put_block(z, p.slot, ph_place_offset(&p), order);
+		r = 1;
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		if (r < 0)
-			ph_zone_put_range(zone, runs[i].frame, runs[i].frames);
-		else
-			ph_zone_hand_out_range(zone, runs[i].frame, runs[i].frames);
+	for (uint32_t i = 0; i < n && r != 0; i++)
+		ph_zone_put_range(z, runs[i].frame, runs[i].frames);
+	atomic_fetch_sub(&z->holding, 1);
+	*ret_n = n;
+	return r;
+}
+
+/* They could not be had. Single frames would do, so what decides is how many are free, and whether some may still come. */
+static int refusal(const struct pagehint_zone *z, uint64_t frames, int fits)
+{
+	uint64_t put, taken;
+	ph_zone_counts(z, &put, &taken);
+	int enough = put - taken >= frames;
+	if ((fits && enough) || atomic_load(&z->holding) != 0 || ph_cache_any_moving(z))
+		return -EAGAIN;
+	return pagehint_zone_hidden(z) != 0 ? -EAGAIN : -ENOSPC;
+}
+
+int pagehint_zone_alloc_runs(struct pagehint_zone *zone, uint64_t frames, struct pagehint_run *runs, uint32_t max_runs,
+			     uint32_t *ret_runs)
+{
+	uint32_t n;
+	if (frames == 0 || max_runs == 0)
+		return -EINVAL;
+	int r = take_in_runs(zone, frames, runs, max_runs, &n);
+	if (r != 0) {
+		/* what caches hold may be what is missing, or what keeps the runs short */
+		ph_cache_recall(zone, NULL);
+		r = take_in_runs(zone, frames, runs, max_runs, &n);
 	}
-	atomic_fetch_sub(&zone->holding, 1);
-	if (r < 0)
-		return !full && pagehint_zone_hidden(zone) != 0 ? -EAGAIN : r;
+	if (r != 0)
+		return refusal(zone, frames, r < 0);
+	for (uint32_t i = 0; i < n; i++)
+		ph_zone_hand_out_range(zone, runs[i].frame, runs[i].frames);
 	*ret_runs = n;
 	return 0;
 }
@@ -165,6 +197,20 @@ static int find_contig(struct pagehint_zone *z, uint64_t frames, uint64_t align,
 	return -ENOSPC;
 }
 
+/* After it failed: recalls caches, and tells -ENOSPC from -EAGAIN as ph_zone_take_slow does. */
+static int find_contig_slow(struct pagehint_zone *z, uint64_t frames, uint64_t align, uint64_t *ret_frame)
+{
+	for (int i = 0; i < PH_SLOW_TRIES; i++) {
+		ph_cache_recall(z, NULL);
+		struct ph_versions before = ph_zone_versions(z);
+		if (find_contig(z, frames, align, ret_frame) == 0)
+			return 0;
+		if (ph_zone_nothing_moved(z, &before))
+			return -ENOSPC;
+	}
+	return -EAGAIN;
+}
+
 int pagehint_zone_alloc_contig(struct pagehint_zone *zone, uint64_t frames, uint64_t align, uint64_t *ret_frame)
 {
 	if (align == 0)
@@ -175,12 +221,10 @@ int pagehint_zone_alloc_contig(struct pagehint_zone *zone, uint64_t frames, uint
 	if (frames > zone->span_sections << PH_SECTION_SHIFT)
 		return -ENOSPC;
 	int r = find_contig(zone, frames, align, &frame);
-	if (r < 0) {
-		ph_cache_recall(zone, NULL);
-		r = find_contig(zone, frames, align, &frame);
-	}
 	if (r < 0)
-		return pagehint_zone_hidden(zone) != 0 ? -EAGAIN : -ENOSPC;
+		r = find_contig_slow(zone, frames, align, &frame);
+	if (r < 0)
+		return r;
 	ph_zone_hand_out_range(zone, frame, frames);
 	*ret_frame = frame;
 	return 0;
@@ -191,9 +235,13 @@ static int untrack_range(struct pagehint_zone *z, uint64_t frame, uint64_t frame
 	int r = ph_zone_check_range(z, frame, frames);
 	if (r < 0 || !ph_zone_is_tracked(z))
 		return r;
-	PH_FOR_SECTIONS (part, frame, frames)
-		if (!ph_track_is_out(z, (uint32_t)ph_zone_slot(z, part.frame), part.offset, part.frames))
+	PH_FOR_SECTIONS (part, frame, frames) {
+		int64_t slot = ph_zone_slot(z, part.frame);
+		if (slot < 0) /* removed since we checked, so they were not out */
+			return -ERANGE;
+		if (!ph_track_is_out(z, (uint32_t)slot, part.offset, part.frames))
 			return -EALREADY;
+	}
 	PH_FOR_SECTIONS (part, frame, frames) {
 		r = ph_track_in_range(z, (uint32_t)ph_zone_slot(z, part.frame), part.offset, part.frames);
 		if (r == 0)

@@ -4,6 +4,10 @@
  * On the lowest level that can serve, then one level up. Lowest section first; within it, on level 0 the lowest window, and
  * there, as on the other levels, the tightest class first.
  * Bounded: every word looked at costs one of SEARCH_WORDS.
+ *
+ * A search that believes the summaries can miss a block: while somebody narrows one it says too little, and a word can change
+ * its class behind a search that looks at one class after the other. That costs a tighter fit at worst, but it must not
+ * become a refusal: before that, the words themselves are looked at (blind search).
  */
 #include <errno.h>
 
@@ -20,6 +24,7 @@ struct search {
 	uint32_t order; /* of the run inside the word */
 	uint32_t want;  /* how many runs of it */
 	uint32_t split; /* what is taken will be split: bracket it as a move */
+	uint32_t blind; /* look at the words, not at the summaries */
 	int32_t left;   /* words that may still be looked at */
 };
 
@@ -147,10 +152,23 @@ static int search_whole(struct search *s)
 	return 0;
 }
 
+/* Every word of the level. Never bounded: it is what a refusal stands on. */
+static int search_blind(struct search *s)
+{
+	uint32_t slots = (uint32_t)atomic_load(&s->z->used_slots), words = PH_L0_WORDS >> (6 * s->level);
+	for (uint32_t slot = 0; slot < slots; slot++)
+		for (uint32_t word = 0; word < words; word++)
+			if (take_runs(s, slot, word))
+				return 1;
+	return 0;
+}
+
 static int search(struct search *s)
 {
 	if (s->level == PH_WHOLE_LEVEL)
 		return search_whole(s);
+	if (s->blind)
+		return search_blind(s);
 	uint32_t words = (uint32_t)((atomic_load(&s->z->used_slots) + 63) / 64);
 	for (uint32_t i = 0; i < words; i++) {
 		uint64_t slots = 0;
@@ -182,10 +200,11 @@ static void split_down(struct pagehint_zone *z, struct ph_place *p, uint32_t lev
 	atomic_fetch_add(&ph_zone_head(z, p->slot)->ended, moved);
 }
 
-int ph_level_search(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask)
+static int find(struct pagehint_zone *z, uint32_t order, uint32_t want, uint32_t blind, struct ph_place *ret,
+		uint64_t *ret_mask)
 {
 	struct ph_place p;
-	struct search s = { z, &p, 1, order / 6, order % 6, want, 0, SEARCH_WORDS };
+	struct search s = { z, &p, 1, order / 6, order % 6, want, 0, blind, SEARCH_WORDS };
 	uint32_t level = s.level;
 	if (!search(&s)) {
 		uint32_t run = s.order, room = 64u >> run;
@@ -203,6 +222,17 @@ int ph_level_search(struct pagehint_zone *z, uint32_t order, uint32_t want, stru
 	*ret = p;
 	*ret_mask = s.mask;
 	return 0;
+}
+
+int ph_level_search(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask)
+{
+	return find(z, order, want, 0, ret, ret_mask);
+}
+
+int ph_level_search_blind(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret,
+			  uint64_t *ret_mask)
+{
+	return find(z, order, want, 1, ret, ret_mask);
 }
 
 int ph_level_take(struct pagehint_zone *z, uint32_t order, uint32_t want, struct ph_place *ret, uint64_t *ret_mask)

@@ -94,7 +94,8 @@ void pagehint_zone_free_orders(const struct pagehint_zone *zone, uint64_t *ret_b
 int pagehint_zone_granules(const struct pagehint_zone *zone, uint32_t set, uint64_t first, uint64_t n, uint64_t *out,
 			   uint64_t words)
 {
-	if (set > PAGEHINT_GRANULES_REPORTED || first % 64 != 0 || words < (n + 63) / 64)
+	if (set > PAGEHINT_GRANULES_REPORTED || first % 64 != 0 || !ph_sum_fits(first, n) ||
+	    words < n / 64 + (n % 64 != 0))
 		return -EINVAL;
 	uint32_t g = zone->granule_order, per_section = PAGEHINT_SECTION_FRAMES >> g;
 	for (uint64_t done = 0; done < n; done++) {
