@@ -1,8 +1,7 @@
 /*
  * search: finds and takes the best free block (the other half of level.h).
  *
- * On the lowest level that can serve, then one level up. Lowest section first; within it, on level 0 the lowest window, and
- * there, as on the other levels, the tightest class first.
+ * On the lowest level that can serve, then one level up.
  * Bounded: every word looked at costs one of SEARCH_WORDS.
  *
  * A search that believes the summaries can miss a block: while somebody narrows one it says too little, and a word can change
@@ -79,20 +78,17 @@ static int try_word(struct search *s, uint32_t slot, uint32_t word, int c)
 	return is < c && is >= (int)s->order && take_runs(s, slot, word);
 }
 
-/*
- * Level 0 of a slot: the lowest window of 64 words (16 MiB of 4 KiB frames) that has a word to offer, and in it the tightest.
- * Lowest first keeps high granules whole, so that they can be reported; tightest first keeps big runs whole.
- */
-static int search_level0(struct search *s, uint32_t slot)
+/* Level 0 of a slot: the lowest window of 64 words that has one of classes [from, to], and in it the tightest. */
+static int search_level0(struct search *s, uint32_t slot, uint32_t from, uint32_t to)
 {
 	struct ph_section *head = ph_zone_head(s->z, slot);
 	const ph_word *sum = ph_zone_words(s->z, slot, s->z->at_sum0);
 	uint64_t tops[PH_CLASSES], any = 0;
-	for (uint32_t c = s->order; c < PH_CLASSES; c++)
+	for (uint32_t c = from; c <= to; c++)
 		any |= tops[c] = atomic_load(&head->top0[c]);
 	for (; any != 0; any &= any - 1) {
 		uint32_t a = ph_ctz(any);
-		for (uint32_t c = s->order; c < PH_CLASSES; c++) {
+		for (uint32_t c = from; c <= to; c++) {
 			if (!(tops[c] >> a & 1))
 				continue;
 			uint64_t words = atomic_load(&sum[c * 64 + a]);
@@ -106,30 +102,22 @@ static int search_level0(struct search *s, uint32_t slot)
 	return 0;
 }
 
-static int search_level1(struct search *s, uint32_t slot)
+static int search_level1(struct search *s, uint32_t slot, uint32_t c)
 {
-	struct ph_section *head = ph_zone_head(s->z, slot);
-	for (uint32_t c = s->order; c < PH_CLASSES; c++)
-		for (uint64_t words = atomic_load(&head->sum1[c]); words != 0 && s->left > 0; words &= words - 1)
-			if (try_word(s, slot, ph_ctz(words), (int)c))
-				return 1;
+	uint64_t words = atomic_load(&ph_zone_head(s->z, slot)->sum1[c]);
+	for (; words != 0 && s->left > 0; words &= words - 1)
+		if (try_word(s, slot, ph_ctz(words), (int)c))
+			return 1;
 	return 0;
 }
 
-static int search_level2(struct search *s, uint32_t slot)
+static int search_slot(struct search *s, uint32_t slot, uint32_t from, uint32_t to)
 {
-	int c = ph_level_class(atomic_load(&ph_zone_head(s->z, slot)->level2));
-	return c >= (int)s->order && try_word(s, slot, 0, c);
-}
-
-static int search_slot(struct search *s, uint32_t slot)
-{
-	int found = s->level == 0   ? search_level0(s, slot)
-		    : s->level == 1 ? search_level1(s, slot)
-				    : search_level2(s, slot);
-	if (!found && s->left > 0)
-		for (uint32_t c = s->order; c < PH_CLASSES; c++)
-			ph_summary_drop_slot(s->z, slot, s->level, (int)c);
+	int found = s->level == 0   ? search_level0(s, slot, from, to)
+		    : s->level == 1 ? search_level1(s, slot, from)
+				    : try_word(s, slot, 0, (int)from);
+	for (uint32_t c = from; c <= to && !found && s->left > 0; c++)
+		ph_summary_drop_slot(s->z, slot, s->level, (int)c);
 	return found;
 }
 
@@ -163,20 +151,37 @@ static int search_blind(struct search *s)
 	return 0;
 }
 
+/* Over all slots, the lowest first, for words of classes [from, to]. */
+static int search_classes(struct search *s, uint32_t from, uint32_t to)
+{
+	uint32_t words = (uint32_t)((atomic_load(&s->z->used_slots) + 63) / 64);
+	for (uint32_t i = 0; i < words; i++) {
+		uint64_t slots = 0;
+		for (uint32_t c = from; c <= to; c++)
+			slots |= atomic_load(&ph_zone_sum(s->z, s->level, c)[i]);
+		for (; slots != 0 && s->left > 0; slots &= slots - 1)
+			if (search_slot(s, i * 64 + ph_ctz(slots), from, to))
+				return 1;
+	}
+	return 0;
+}
+
 static int search(struct search *s)
 {
 	if (s->level == PH_WHOLE_LEVEL)
 		return search_whole(s);
 	if (s->blind)
 		return search_blind(s);
-	uint32_t words = (uint32_t)((atomic_load(&s->z->used_slots) + 63) / 64);
-	for (uint32_t i = 0; i < words; i++) {
-		uint64_t slots = 0;
-		for (uint32_t c = s->order; c < PH_CLASSES; c++)
-			slots |= atomic_load(&ph_zone_sum(s->z, s->level, c)[i]);
-		for (; slots != 0 && s->left > 0; slots &= slots - 1)
-			if (search_slot(s, i * 64 + ph_ctz(slots)))
-				return 1;
+	/*
+	 * Single frames fill from below, window by window: that is what keeps high granules whole. Bigger runs go where they
+	 * fit tightest, wherever that is: that is what keeps big runs whole.
+	 */
+	uint32_t last = PH_CLASSES - 1, together = s->level == 0 && s->order == 0;
+	for (uint32_t c = s->order; c <= last; c++) {
+		if (search_classes(s, c, together ? last : c))
+			return 1;
+		if (together)
+			break;
 	}
 	return 0;
 }
