@@ -139,7 +139,7 @@ static int refusal(const struct pagehint_zone *z, uint64_t frames, int fits)
 	uint64_t put, taken;
 	ph_zone_counts(z, &put, &taken);
 	int enough = put - taken >= frames;
-	if ((fits && enough) || atomic_load(&z->holding) != 0 || ph_cache_any_moving(z))
+	if ((fits && enough) || atomic_load(&z->holding) != 0 || ph_cache_any_moving(z, NULL))
 		return -EAGAIN;
 	return pagehint_zone_hidden(z) != 0 ? -EAGAIN : -ENOSPC;
 }
@@ -205,7 +205,7 @@ static int find_contig_slow(struct pagehint_zone *z, uint64_t frames, uint64_t a
 		struct ph_versions before = ph_zone_versions(z);
 		if (find_contig(z, frames, align, ret_frame) == 0)
 			return 0;
-		if (ph_zone_nothing_moved(z, &before))
+		if (ph_zone_nothing_moved(z, NULL, &before))
 			return -ENOSPC;
 	}
 	return -EAGAIN;
