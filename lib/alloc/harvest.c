@@ -156,7 +156,8 @@ static void write_look(struct pagehint_zone *z, uint32_t slot, uint32_t i, uint6
 		t = atomic_fetch_and(touched, ~seen) & seen;
 		atomic_fetch_or(stale, t);
 	}
-	uint64_t whole = ph_sets_whole(z, slot, i) & seen & ~t & ~taken;
+	/* after `touched` was cleared: what is broken from here on is touched at the next look */
+	uint64_t whole = ph_sets_whole(z, slot, i) & seen & ~taken;
 	ph_word *aged = &ph_sets_aged(z, slot)[i];
 	atomic_fetch_or(aged, whole);
 	atomic_fetch_and(aged, whole | ~seen);
