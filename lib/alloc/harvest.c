@@ -73,7 +73,7 @@ static uint64_t in_groups(uint64_t v, uint32_t o)
 {
 	uint64_t out = 0;
 	for (uint64_t starts = ph_runs(v, o); starts != 0; starts &= starts - 1)
-		out |= ph_order_mask(o, ph_ctz(starts));
+		out |= ph_mask(ph_ctz(starts), 1u << o); /* o may be 6: the whole word */
 	return out;
 }
 
@@ -92,9 +92,7 @@ static uint64_t candidates(const struct ph_reap *reap, uint32_t slot, uint32_t i
 	*ret_whole = ready;
 	if (!(reap->ask->flags & PAGEHINT_HARVEST_NOW))
 		ready &= atomic_load(&ph_sets_aged(z, slot)[i]) & ~touched;
-	if (unit_of(reap) > g)
-		ready = in_groups(ready, unit_of(reap) - g);
-	return ready;
+	return unit_of(reap) > g ? in_groups(ready, unit_of(reap) - g) : ready;
 }
 
 /* The block was claimed. Keeps it unless it was touched since we looked: then it was broken and merged again, so is young. */
@@ -219,6 +217,8 @@ static int reap_word(struct ph_reap *reap, uint32_t slot, uint32_t i, const stru
 	uint64_t range = granules_in(z, part, i), unreported, taken = 0, seen = range;
 	uint64_t ready = candidates(reap, slot, i, range, &unreported);
 	int fine = reap->ask->order < g, complete = 1;
+	if (reap->ask->order > g + 6)
+		ready = 0; /* an end of the range, too short for a block */
 	*ret_next = (i * 64 + 64) << g;
 	if (reap->ask->flags & PAGEHINT_HARVEST_PEEK) {
 		reap->ret->frames += (uint64_t)ph_popcount(ready) << g;
@@ -237,20 +237,52 @@ static int reap_word(struct ph_reap *reap, uint32_t slot, uint32_t i, const stru
 	return complete;
 }
 
+/*
+ * Orders beyond a word of granules, one block: it is ready when all its words are. Returns 0 when there is no room for it.
+ */
+static int reap_wide(struct ph_reap *reap, uint32_t slot, uint32_t first, uint32_t words)
+{
+	struct pagehint_zone *z = reap->z;
+	uint32_t g = z->granule_order, order = reap->ask->order, offset = (first * 64) << g;
+	uint64_t ready = PH_FULL, unreported, young = 0, taken = 0;
+	for (uint32_t i = first; i < first + words; i++) {
+		ready &= candidates(reap, slot, i, PH_FULL, &unreported);
+		young += (uint64_t)ph_popcount(unreported) << g;
+	}
+	if (ready != PH_FULL) {
+		reap->ret->young += young;
+	} else if (reap->ask->flags & PAGEHINT_HARVEST_PEEK) {
+		reap->ret->frames += UINT64_C(1) << order;
+	} else {
+		struct ph_place p = ph_place_of(slot, offset, order);
+		if (!ph_reap_has_room(reap, ph_zone_base(z, slot) + offset, UINT64_C(1) << order))
+			return 0;
+		if (ph_level_claim(z, slot, p.level, p.word, ph_order_mask(order, p.bit)) &&
+		    keep_block(reap, slot, offset, order))
+			taken = PH_FULL;
+	}
+	for (uint32_t i = first; i < first + words; i++)
+		write_look(z, slot, i, PH_FULL, taken);
+	return 1;
+}
+
 /* One section's part; returns 0 and *ret_next (section offset) when it had to stop. */
 static int reap_part(struct ph_reap *reap, uint32_t slot, const struct ph_part *part, uint32_t *ret_next)
 {
-	uint32_t g = reap->z->granule_order, end = part->offset + part->frames;
+	uint32_t g = reap->z->granule_order, order = reap->ask->order, end = part->offset + part->frames, step;
 	uint32_t bound = reap->ask->max_work != 0 ? reap->ask->max_work : HARVEST_WORK;
-	for (uint32_t i = (part->offset >> g) / 64; (i * 64) << g < end; i++) {
+	for (uint32_t i = (part->offset >> g) / 64; (i * 64) << g < end; i += step) {
+		uint32_t at = (i * 64) << g, wide = order > g + 6 ? 1u << (order - g - 6) : 1;
+		step = at % (1u << order) == 0 && at >= part->offset && end - at >= 1u << order ? wide : 1;
 		/* a word of granules costs a word a level; pieces cost every word of level 0 */
-		uint32_t cost = reap->ask->order < g ? (64u << g) / 64 : 1u << (g % 6);
+		uint32_t cost = order < g ? (64u << g) / 64 : step << (g % 6);
 		if (reap->work != 0 && reap->work + cost > bound) {
-			*ret_next = (i * 64) << g > part->offset ? (i * 64) << g : part->offset;
+			*ret_next = at > part->offset ? at : part->offset;
 			return 0;
 		}
 		reap->work += cost;
-		if (!reap_word(reap, slot, i, part, ret_next))
+		*ret_next = at;
+		if (step > 1 ? !reap_wide(reap, slot, i, step) : !reap_word(reap, slot, i, part, ret_next))
 			return 0;
 	}
 	return 1;
