@@ -30,7 +30,8 @@ static uint64_t trim(const struct ph_reap *reap, uint64_t frame, uint64_t want)
 	while (want != 0) {
 		uint32_t first = ph_ctz(want), n = ph_run_length(want, first);
 		int joined = ph_reap_has_room(reap, frame + first, 1) && out == 0 && runs == 0;
-		if ((runs == 0 && !joined) || frames < n)
+		n = frames < n ? (uint32_t)frames >> reap->ask->order << reap->ask->order : n;
+		if ((runs == 0 && !joined) || n == 0)
 			break;
 		if (!joined)
 			runs--;

@@ -186,7 +186,8 @@ static uint64_t reap_pieces(struct ph_reap *reap, uint32_t slot, uint32_t i, con
 		uint32_t bit = (at >> g) % 64, stop = ((at >> g) + 1) << g;
 		if (stop > end)
 			stop = end;
-		int whole = stop - at == size && (ready >> bit & 1);
+		int whole = stop - at == size && (ready >> bit & 1) &&
+			    reap->ask->max_frames >= size; /* else it goes in pieces, too */
 		if (whole ? take_granules(reap, slot, i, bit, 1, taken) == 0
 			  : !ph_reap_fine(reap, slot, at, stop - at, &at)) {
 			*ret_next = at;
@@ -296,7 +297,8 @@ int ph_harvest(struct pagehint_zone *z, const struct pagehint_harvest *ask, stru
 	    (ask->order < z->granule_order && !(z->flags & PAGEHINT_ZONE_LADDER)))
 		return -EINVAL;
 	*ret = (struct pagehint_harvested) { .next = ask->to };
-	PH_FOR_SECTIONS (part, ask->from, ask->to - ask->from) {
+	uint64_t end = z->span_sections << PH_SECTION_SHIFT, to = ask->to < end ? ask->to : end;
+	PH_FOR_SECTIONS (part, ask->from, ask->from < to ? to - ask->from : 0) {
 		int64_t slot = ph_zone_slot(z, part.frame);
 		uint32_t next;
 		if (slot < 0 || reap_part(&reap, (uint32_t)slot, &part, &next))
