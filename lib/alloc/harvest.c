@@ -51,6 +51,20 @@ int ph_reap_has_room(const struct ph_reap *reap, uint64_t frame, uint64_t frames
 	       (reap->ret->runs < reap->ask->max_runs || joins(reap, frame));
 }
 
+int ph_reap_claim(const struct ph_reap *reap, const struct ph_place *p, uint64_t mask)
+{
+	if (!ph_level_claim(reap->z, p->slot, p->level, p->word, mask))
+		return 0;
+	/* what we hold keeps the section: now it is certain which one it is */
+	if (ph_zone_base(reap->z, p->slot) == reap->base)
+		return 1;
+	if (p->level == PH_WHOLE_LEVEL)
+		ph_level_put_block(reap->z, p->slot, 0, PAGEHINT_ORDER_MAX);
+	else
+		ph_level_put(reap->z, p->slot, p->level, p->word, mask);
+	return 0;
+}
+
 void ph_reap_append(struct ph_reap *reap, uint64_t frame, uint64_t frames)
 {
 	atomic_fetch_add(&reap->z->isolated, frames);
@@ -109,7 +123,7 @@ static int keep_block(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint
 			}
 		}
 	}
-	ph_reap_append(reap, ph_zone_base(z, slot) + offset, UINT64_C(1) << order);
+	ph_reap_append(reap, reap->base + offset, UINT64_C(1) << order);
 	return 1;
 }
 
@@ -125,12 +139,12 @@ static uint32_t take_granules(struct ph_reap *reap, uint32_t slot, uint32_t i, u
 	while (done < n) {
 		uint32_t offset = (i * 64 + first + done) << g;
 		uint64_t room = reap->ask->max_frames - reap->ret->frames, most = (uint64_t)(n - done) << g;
-		if (!ph_reap_has_room(reap, ph_zone_base(z, slot) + offset, UINT64_C(1) << unit))
+		if (!ph_reap_has_room(reap, reap->base + offset, UINT64_C(1) << unit))
 			break;
 		uint32_t order = ph_order_fitting(offset, most < room ? most : room);
 		for (;; order--) {
 			struct ph_place p = ph_place_of(slot, offset, order);
-			if (ph_level_claim(z, slot, p.level, p.word, ph_order_mask(order, p.bit)) &&
+			if (ph_reap_claim(reap, &p, ph_order_mask(order, p.bit)) &&
 			    keep_block(reap, slot, offset, order)) {
 				*taken |= ph_mask(first + done, 1u << (order - g));
 				break;
@@ -256,10 +270,9 @@ static int reap_wide(struct ph_reap *reap, uint32_t slot, uint32_t first, uint32
 		reap->ret->frames += UINT64_C(1) << order;
 	} else {
 		struct ph_place p = ph_place_of(slot, offset, order);
-		if (!ph_reap_has_room(reap, ph_zone_base(z, slot) + offset, UINT64_C(1) << order))
+		if (!ph_reap_has_room(reap, reap->base + offset, UINT64_C(1) << order))
 			return 0;
-		if (ph_level_claim(z, slot, p.level, p.word, ph_order_mask(order, p.bit)) &&
-		    keep_block(reap, slot, offset, order))
+		if (ph_reap_claim(reap, &p, ph_order_mask(order, p.bit)) && keep_block(reap, slot, offset, order))
 			taken = PH_FULL;
 	}
 	for (uint32_t i = first; i < first + words; i++)
@@ -292,7 +305,7 @@ static int reap_part(struct ph_reap *reap, uint32_t slot, const struct ph_part *
 int ph_harvest(struct pagehint_zone *z, const struct pagehint_harvest *ask, struct pagehint_run *runs,
 	       struct pagehint_harvested *ret)
 {
-	struct ph_reap reap = { z, ask, runs, ret, 0 };
+	struct ph_reap reap = { z, ask, runs, ret, 0, 0 };
 	if (ask->from > ask->to || ask->order > PAGEHINT_ORDER_MAX ||
 	    (ask->order < z->granule_order && !(z->flags & PAGEHINT_ZONE_LADDER)))
 		return -EINVAL;
@@ -301,6 +314,7 @@ int ph_harvest(struct pagehint_zone *z, const struct pagehint_harvest *ask, stru
 	PH_FOR_SECTIONS (part, ask->from, ask->from < to ? to - ask->from : 0) {
 		int64_t slot = ph_zone_slot(z, part.frame);
 		uint32_t next;
+		reap.base = part.frame - part.offset;
 		if (slot < 0 || reap_part(&reap, (uint32_t)slot, &part, &next))
 			continue;
 		ret->next = part.frame - part.offset + next;

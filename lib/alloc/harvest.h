@@ -26,11 +26,18 @@ struct ph_reap {
 	const struct pagehint_harvest *ask;
 	struct pagehint_run *runs;
 	struct pagehint_harvested *ret;
+	uint64_t base; /* first frame of the section that is looked at */
 	uint32_t work;
 };
 
 /* Can one more run, or frames more, be taken that start at `frame`? */
 int ph_reap_has_room(const struct ph_reap *reap, uint64_t frame, uint64_t frames);
+
+/*
+ * ph_level_claim for a place of the section that is looked at. Others may remove it meanwhile and give its slot to another
+ * section: then nothing is claimed.
+ */
+int ph_reap_claim(const struct ph_reap *reap, const struct ph_place *p, uint64_t mask);
 
 /* These frames were claimed: they are isolated now. */
 void ph_reap_append(struct ph_reap *reap, uint64_t frame, uint64_t frames);
