@@ -24,7 +24,6 @@ int ph_reap_coarse(struct ph_reap *reap, uint32_t slot, const struct ph_part *pa
 	struct pagehint_zone *z = reap->z;
 	uint32_t order = reap->ask->order, size = 1u << order, g = z->granule_order, words = size >> g >> 6;
 	uint32_t end = part->offset + part->frames, cost = words << (g % 6);
-	uint64_t base = ph_zone_base(z, slot);
 	for (uint32_t at = (part->offset + size - 1) / size * size; at + size <= end; at += size) {
 		if (reap->work != 0 && reap->work + cost > bound) {
 			*ret_next = at;
@@ -39,11 +38,11 @@ int ph_reap_coarse(struct ph_reap *reap, uint32_t slot, const struct ph_part *pa
 			reap->ret->frames += size;
 		} else if (ready) {
 			struct ph_place p = ph_place_of(slot, at, order);
-			if (!ph_reap_has_room(reap, base + at, size)) {
+			if (!ph_reap_has_room(reap, reap->base + at, size)) {
 				*ret_next = at;
 				return 0;
 			}
-			taken = ph_level_claim(z, slot, p.level, p.word, ph_order_mask(order, p.bit)) &&
+			taken = ph_reap_claim(reap, &p, ph_order_mask(order, p.bit)) &&
 				ph_reap_keep(reap, slot, at, order);
 		}
 		reap->ret->young += young;

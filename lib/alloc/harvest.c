@@ -105,7 +105,7 @@ uint64_t ph_reap_candidates(const struct ph_reap *reap, uint32_t slot, uint32_t 
 	*ret_whole = ready;
 	if (!(reap->ask->flags & PAGEHINT_HARVEST_NOW))
 		ready &= atomic_load(&ph_sets_aged(z, slot)[i]) & ~touched;
-	if (unit_of(reap) > g)
+	if (unit_of(reap) > g && unit_of(reap) <= g + 6)
 		ready = in_groups(ready, unit_of(reap) - g);
 	return ready;
 }

@@ -54,8 +54,10 @@ int ph_reap_keep(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t 
 /* Writes a look down for the granules of word i under `seen`; `taken` were isolated. */
 void ph_reap_write_look(struct pagehint_zone *z, uint32_t slot, uint32_t i, uint64_t seen, uint64_t taken);
 
-/* coarse.c: blocks of ask->order above a word of granules. Returns 0 and *ret_next when there was no room, or more
- * than `bound` work. */
+/*
+ * coarse.c: blocks of ask->order above a word of granules. Returns 0 and *ret_next when there was no room, or more than `bound`
+ * work.
+ */
 int ph_reap_coarse(struct ph_reap *reap, uint32_t slot, const struct ph_part *part, uint32_t bound, uint32_t *ret_next);
 
 /*
