@@ -183,8 +183,10 @@ static int find_contig(struct pagehint_zone *z, uint64_t frames, uint64_t align,
 {
 	uint64_t end = z->span_sections << PH_SECTION_SHIFT, stuck;
 	for (uint64_t at = 0; at < end && frames <= end - at;) {
-		if (ph_zone_slot(z, at) < 0) {
-			at = ph_round_up((at >> PH_SECTION_SHIFT << PH_SECTION_SHIFT) + PAGEHINT_SECTION_FRAMES, align);
+		uint64_t section = at >> PH_SECTION_SHIFT << PH_SECTION_SHIFT;
+		int64_t slot = ph_zone_slot(z, at);
+		if (slot < 0 || ph_zone_base(z, (uint32_t)slot) != section) { /* not there, or just gone */
+			at = ph_round_up(section + PAGEHINT_SECTION_FRAMES, align);
 			continue;
 		}
 		uint64_t run = free_run(z, at, frames);

@@ -72,8 +72,8 @@ static void *judge(void *arg)
 	for (unsigned long i = 0; i < crowd.rounds; i++) {
 		mode = (uint32_t)i % MODES;
 		order = (uint32_t)draw(m, PAGEHINT_ORDER_MAX + 1);
-		if (mode >= OVERLAP && order == 0)
-			order = 3;
+		if (mode >= OVERLAP && (order == 0 || draw(m, 2)))
+			order = 18; /* its out bit moves down three levels while the other looks */
 		uint64_t size = UINT64_C(1) << order;
 		must(m, pagehint_zone_alloc(crowd.zone, order, &frame) == 0);
 		cut = draw(m, size - (size > 1)) + 1;

@@ -106,7 +106,7 @@ static void test_little_held_is_never_too_much(void **state)
 		largest = zones[i].largest;
 		struct pagehint_zone *zone = zone_empty(2, 2, 0, 9);
 		assert_int_equal(pagehint_zone_add(zone, 0, zones[i].frames), 0);
-		crowd_gather(&crowd, zone, 2 * SECTION, 20000);
+		crowd_gather(&crowd, zone, 2 * SECTION, 1000);
 		crowd_run(&crowd, bodies, WORKERS, 11 + i);
 		assert_int_equal(zone_at_rest(zone).out, 0);
 		crowd_leave(&crowd);
