@@ -5,6 +5,7 @@
 #ifndef TEST_SUPPORT_ZONE_CROWD_H
 #define TEST_SUPPORT_ZONE_CROWD_H
 
+#include "support/rounds.h"
 #include "support/zone_rest.h"
 
 #include <errno.h>
@@ -28,13 +29,6 @@ struct member {
 	uint8_t id; /* from 1 */
 	uint64_t random;
 };
-
-static inline unsigned long crowd_rounds(unsigned long rounds)
-{
-	const char *percent = getenv("PAGEHINT_TEST_ROUNDS_PCT");
-	unsigned long scaled = percent != NULL ? rounds * strtoul(percent, NULL, 10) / 100 : rounds;
-	return scaled != 0 ? scaled : 1;
-}
 
 static inline uint64_t draw(struct member *m, uint64_t below)
 {
@@ -71,7 +65,7 @@ static inline void crowd_gather(struct crowd *crowd, struct pagehint_zone *zone,
 	crowd->zone = zone;
 	crowd->memory = calloc((size_t)frames, 1);
 	crowd->owner = crowd->memory;
-	crowd->rounds = crowd_rounds(rounds);
+	crowd->rounds = rounds_scaled(rounds);
 	assert_non_null(crowd->owner);
 }
 
