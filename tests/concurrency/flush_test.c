@@ -15,6 +15,7 @@
 #include <pagehint/flush.h>
 #include <pagehint/zone.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "alloc/flush.h"
@@ -34,7 +35,7 @@ struct machine {
 		pthread_mutex_t lock;
 		uint8_t tlb[FRAMES];
 	} cpu[CPUS];
-	_Atomic uint64_t stale, refused, batches, flushes, walks;
+	_Atomic uint64_t stale, refused, batches, flushes, kept;
 	_Atomic int over;
 };
 
@@ -68,22 +69,30 @@ static void flush_cpu(struct machine *m, uint32_t cpu, uint64_t tick)
 	expect(m, pagehint_flush_done(m->flush, cpu, tick));
 }
 
-/* A CPU: walks to frames that are mapped, keeps what it finds, and flushes now and then. */
+/* A CPU looks frames up, and keeps what it finds in the page tables. */
+static void walk(struct machine *m, uint32_t cpu, uint32_t frame, uint32_t n)
+{
+	uint64_t kept = 0;
+	pthread_mutex_lock(&m->cpu[cpu].lock);
+	for (; n != 0; n--, frame = (frame + 1) % FRAMES) {
+		uint8_t pte = atomic_load_explicit(&m->pte[frame], memory_order_relaxed);
+		if (pte != 0)
+			m->cpu[cpu].tlb[frame] = pte;
+		kept += pte != 0;
+	}
+	pthread_mutex_unlock(&m->cpu[cpu].lock);
+	atomic_fetch_add_explicit(&m->kept, kept, memory_order_relaxed);
+}
+
+/* CPUs that walk to whatever is mapped, and flush now and then */
 static void *cpu_thread(void *arg)
 {
 	struct worker *w = arg;
 	struct machine *m = w->m;
 	while (!atomic_load(&m->over)) {
-		uint32_t cpu = (uint32_t)draw(w, CPUS), frame = (uint32_t)draw(w, FRAMES);
-		pthread_mutex_lock(&m->cpu[cpu].lock);
-		for (uint32_t i = 0; i < 16; i++, frame = (frame + 1) % FRAMES) {
-			uint8_t pte = atomic_load_explicit(&m->pte[frame], memory_order_relaxed);
-			if (pte != 0)
-				m->cpu[cpu].tlb[frame] = pte;
-		}
-		pthread_mutex_unlock(&m->cpu[cpu].lock);
-		atomic_fetch_add_explicit(&m->walks, 1, memory_order_relaxed);
-		if (draw(w, 4) == 0)
+		uint32_t cpu = (uint32_t)draw(w, CPUS);
+		walk(m, cpu, (uint32_t)draw(w, FRAMES), 16);
+		if (draw(w, 8) == 0)
 			flush_cpu(m, cpu, pagehint_flush_tick(m->flush));
 	}
 	return NULL;
@@ -133,8 +142,9 @@ static void *owner_thread(void *arg)
 		uint32_t n = take(m, frames);
 		for (uint32_t i = 0; i < n; i++)
 			atomic_store_explicit(&m->pte[frames[i]], (uint8_t)w->id, memory_order_relaxed);
-		for (uint64_t i = draw(w, 200); i != 0; i--)
-			atomic_load_explicit(&m->pte[i % FRAMES], memory_order_relaxed); /* lets walkers in */
+		for (uint32_t i = 0; i < n; i++)
+			if (draw(w, 8) == 0)
+				walk(m, (uint32_t)draw(w, CPUS), (uint32_t)frames[i], 1);
 		for (uint32_t i = 0; i < n; i++)
 			atomic_store_explicit(&m->pte[frames[i]], 0, memory_order_relaxed);
 		expect(m, pagehint_flush_freed_blocks(m->flush, 0, n, frames));
@@ -180,7 +190,7 @@ static void no_translation_outlives_a_batch(void **state)
 	assert_true(atomic_load(&m->batches) > 100); /* all of this really happened */
 	assert_true(atomic_load(&m->flushes) > 10);
 	assert_true(atomic_load(&m->flushes) <= atomic_load(&m->batches));
-	assert_true(atomic_load(&m->walks) > 10);
+	assert_true(atomic_load(&m->kept) > 100);
 	assert_int_equal(pagehint_zone_check(m->zone, NULL), 0);
 	for (uint32_t cpu = 0; cpu < CPUS; cpu++)
 		pthread_mutex_destroy(&m->cpu[cpu].lock);
@@ -240,11 +250,96 @@ static void stamps_never_go_back(void **state)
 	}
 }
 
+#define TRIES 150000u
+
+/* One unmaps a frame and stamps it while the other begins a flush and walks to the frame: as near to each other as it gets. */
+struct race {
+	struct pagehint_flush *flush;
+	_Atomic unsigned met;
+	_Atomic uint8_t pte[TRIES];
+	uint8_t walked[TRIES];
+	uint64_t stamp[TRIES], tick[TRIES];
+	_Atomic uint64_t refused;
+};
+
+static void meet(struct race *r, unsigned round)
+{
+	atomic_fetch_add(&r->met, 1);
+	for (unsigned spins = 1; atomic_load(&r->met) < 2 * round; spins++)
+		if (spins % 256 == 0)
+			sched_yield();
+}
+
+static void dawdle(unsigned n)
+{
+	for (volatile unsigned i = 0; i < n; i++)
+		;
+}
+
+static void *unmapper(void *arg)
+{
+	struct race *r = arg;
+	for (unsigned i = 0; i < TRIES; i++) {
+		struct pagehint_run run = { i % 4096 * 64, 1 };
+		struct pagehint_flush_filter filter;
+		pagehint_flush_begin(&filter);
+		meet(r, i + 1);
+		(void)pagehint_flush_clock(r->flush); /* at hand, so that a wrong load of it is early */
+		dawdle(i % 61);
+		atomic_store_explicit(&r->pte[i], 0, memory_order_relaxed);
+		if (pagehint_flush_freed(r->flush, &run, 1) != 0 || pagehint_flush_add(r->flush, &filter, &run, 1) != 0)
+			atomic_fetch_add(&r->refused, 1);
+		r->stamp[i] = filter.newest;
+	}
+	return NULL;
+}
+
+static void *flusher(void *arg)
+{
+	struct race *r = arg;
+	for (unsigned i = 0; i < TRIES; i++) {
+		meet(r, i + 1);
+		(void)atomic_load_explicit(&r->pte[i], memory_order_relaxed); /* a look of the kind that goes wrong */
+		dawdle(i % 67);
+		r->tick[i] = pagehint_flush_tick(r->flush);
+		r->walked[i] = atomic_load_explicit(&r->pte[i], memory_order_relaxed);
+	}
+	return NULL;
+}
+
+/* A flush that is newer than the stamp does not find the frame in the page table any more. */
+static void a_newer_flush_sees_the_page_table(void **state)
+{
+	(void)state;
+	struct race *r = calloc(1, sizeof(*r));
+	struct pagehint_flush_opts opts = { .struct_size = sizeof(opts), .cpus = 1 };
+	pthread_t a, b;
+	unsigned newer = 0;
+	assert_non_null(r);
+	assert_int_equal(pagehint_flush_new(&opts, &r->flush), 0);
+	for (unsigned i = 0; i < TRIES; i++)
+		atomic_init(&r->pte[i], 1);
+	assert_int_equal(pthread_create(&a, NULL, unmapper, r), 0);
+	assert_int_equal(pthread_create(&b, NULL, flusher, r), 0);
+	pthread_join(a, NULL);
+	pthread_join(b, NULL);
+	assert_int_equal(atomic_load(&r->refused), 0);
+	for (unsigned i = 0; i < TRIES; i++)
+		if (r->stamp[i] < r->tick[i]) {
+			newer++;
+			assert_int_equal(r->walked[i], 0);
+		}
+	assert_true(newer > 0);
+	pagehint_flush_free(r->flush);
+	free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_translation_outlives_a_batch),
 		cmocka_unit_test(stamps_never_go_back),
+		cmocka_unit_test(a_newer_flush_sees_the_page_table),
 	};
 	const char *percent = getenv("PAGEHINT_TEST_ROUNDS_PCT");
 	if (percent != NULL && atoi(percent) > 0)
