@@ -61,12 +61,11 @@ static int compare_speeds(struct results *results)
 			fprintf(stderr, "giveback: %s\n", why.text);
 			return -EIO;
 		}
-		printf("%-6s GiB/s in %u rounds: reporter best %.2f, median %.2f, worst %.2f; raw calls best %.2f, "
-		       "median %.2f, "
-		       "worst %.2f; ratio of the best %.3f, of the medians %.3f\n",
-		       backing_name(kinds[i]), VERSUS_ROUNDS, versus.reporter.most, versus.reporter.median,
-		       versus.reporter.least, versus.raw.most, versus.raw.median, versus.raw.least, versus.ratio,
-		       versus.median_ratio);
+		printf("%-6s GiB/s of CPU time in %u rounds: reporter median %.2f (%.2f to %.2f), raw calls median "
+		       "%.2f "
+		       "(%.2f to %.2f); ratio of the medians %.3f\n",
+		       backing_name(kinds[i]), VERSUS_ROUNDS, versus.reporter.median, versus.reporter.least,
+		       versus.reporter.most, versus.raw.median, versus.raw.least, versus.raw.most, versus.ratio);
 		results_ratio(results, versus.ratio, "ratio", "demo.reporter_vs_raw.%s", backing_name(kinds[i]));
 		if (i == 0 || versus.ratio < worst)
 			worst = versus.ratio;

@@ -163,13 +163,12 @@ static const struct pagehint_syscall manifest[] = {
 #ifdef SYS_pread64
 	ANY(MADVISE, pread64),
 #endif
+	ANY(MADVISE, mincore),
 #ifdef SYS_lseek
 	ONLY(MADVISE, lseek, 2, INT_MASK, SEEK_DATA),
-	ONLY(MADVISE, lseek, 2, INT_MASK, SEEK_HOLE),
 #endif
 #ifdef SYS__llseek
 	ONLY(MADVISE, _llseek, 4, INT_MASK, SEEK_DATA),
-	ONLY(MADVISE, _llseek, 4, INT_MASK, SEEK_HOLE),
 #endif
 };
 

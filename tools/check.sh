@@ -78,7 +78,7 @@ stage layers python3 tools/layers.py
 stage gcc compile gcc -Dbench=enabled && tested gcc-tests gcc testlog $every
 stage benches ninja -C "$out/gcc" -j "$jobs" $(basename -as .c bench/*.c | sed 's|^|bench/bench-|')
 stage abi bash tools/abi.sh check "$out/gcc"
-only valgrind-tests gcc testlog-valgrind "unit model fault" --setup valgrind
+only valgrind-tests gcc testlog-valgrind "unit model fault" --setup valgrind --no-suite bare
 
 CC=clang CXX=clang++ stage clang compile clang -Dbench=disabled && tested clang-tests clang testlog $plain
 stage lto compile lto -Db_lto=true -Dbuildtype=release -Dbench=disabled && only lto-tests lto testlog "unit model"

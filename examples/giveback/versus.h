@@ -12,9 +12,9 @@
 
 #include "backing.h"
 
-#define VERSUS_ROUNDS 11u
+#define VERSUS_ROUNDS 15u
 
-/* GiB/s over the rounds */
+/* GiB/s of the thread's own CPU time, over the rounds */
 struct versus_side {
 	double least;
 	double median;
@@ -24,8 +24,7 @@ struct versus_side {
 struct versus {
 	struct versus_side reporter;
 	struct versus_side raw;
-	double ratio; /* of the best rounds: what else the machine does only ever slows */
-	double median_ratio;
+	double ratio; /* of the medians */
 };
 
 /* kind: BACKING_ANON or BACKING_MEMFD. 0 or -errno with *why. */

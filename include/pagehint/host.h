@@ -93,7 +93,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_madvise_stats(const struct pagehin
  * Return: 0; -EINVAL not a madvise backend, run empty; -ERANGE not inside one region; -EOPNOTSUPP no way to tell here
  * (device, guest_memfd); -ENODEV after fork; -EDEADLK; -EBUSY as pagehint_backend_discard; else what the probe gave.
  * Thread: one-per-handle.   Cost: O(frames), one syscall per 512 frames.   Since: 0.1
- * Source: proc_pid_pagemap(5), lseek(2) SEEK_DATA
+ * Source: proc_pid_pagemap(5), mincore(2), lseek(2) SEEK_DATA
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_madvise_resident(struct pagehint_backend *backend,
 							       const struct pagehint_run *run, uint64_t *ret_bytes);

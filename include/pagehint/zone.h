@@ -47,8 +47,9 @@ struct pagehint_zone_opts {
 	uint64_t span_sections; /* frames are numbered 0 .. span_sections * 2^18 - 1; 0 = max_sections; up to 2^22 */
 	uint32_t flags;         /* PAGEHINT_ZONE_* */
 	uint32_t frame_shift;   /* 2^frame_shift bytes a frame; 0 = 12; 12..30 */
-	uint32_t granule_order; /* reporting granule of 2^granule_order frames; 0 = 2 MiB, at least 2 frames; 1..18; LADDER: 6..11 */
-	uint32_t max_caches;    /* room for caches open at once; 0 = 64; up to 4096 */
+	uint32_t
+		granule_order; /* reporting granule of 2^granule_order frames; 0 = 2 MiB, at least 2 frames; 1..18; LADDER: 6..11 */
+	uint32_t max_caches; /* room for caches open at once; 0 = 64; up to 4096 */
 };
 
 /**
@@ -120,8 +121,9 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_reserve(struct pagehint_zone 
  * @order:     0 .. PAGEHINT_ORDER_MAX
  * @ret_frame: first frame of the block, a multiple of 2^order; content is undefined
  *
- * Placement: the tightest word of 64 blocks of a level that has one (the word whose largest free run is smallest), and of
- * equally tight ones the lowest address; sections in the order they were added.
+ * Placement: single frames fill broken words from below (16 MiB at a time, the tightest word of those first), so that high
+ * granules stay whole; other orders go to the tightest word of a level that has one (whose largest free run is smallest), and
+ * of equally tight ones to the lowest. Sections count in the order they were added.
  * Return: 0; -ENOSPC no block is free; -EAGAIN none is free, but frames are in caches, at the reporter or between levels, so
  * one may come (pagehint_zone_hidden says how many): parked caches have been drained, others asked to; -EINVAL order.
  * Thread: any.   Cost: about three atomics; bounded search. A refusal looks at every word: O(frames / 64).   Since: 0.1

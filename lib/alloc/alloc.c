@@ -19,12 +19,13 @@ struct ph_versions ph_zone_versions(const struct pagehint_zone *z)
 	return v;
 }
 
-int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct ph_versions *before)
+int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct pagehint_cache *self,
+			  const struct ph_versions *before)
 {
 	struct ph_versions after = ph_zone_versions(z);
 	if (before->put != after.put || before->begun != after.begun || before->begun != before->ended)
 		return 0;
-	return atomic_load(&z->holding) == 0 && !ph_cache_any_moving(z) && pagehint_zone_hidden(z) == 0;
+	return atomic_load(&z->holding) == 0 && !ph_cache_any_moving(z, self) && pagehint_zone_hidden(z) == 0;
 }
 
 int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
@@ -37,7 +38,7 @@ int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uin
 		struct ph_versions before = ph_zone_versions(z);
 		if (ph_level_search_blind(z, order, want, ret, ret_mask) == 0)
 			return 0;
-		if (ph_zone_nothing_moved(z, &before))
+		if (ph_zone_nothing_moved(z, cache, &before))
 			return -ENOSPC;
 	}
 	return -EAGAIN;

@@ -30,6 +30,17 @@ static uint32_t name_of(const struct ph_place *p)
 	return p->slot * PH_L0_WORDS + p->word + 1;
 }
 
+/* Entry i is for this word from now on. */
+static void set_word(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i, const struct ph_place *p)
+{
+	uint64_t out = 0;
+	if (ph_zone_is_tracked(z))
+		out = (uint64_t)((uintptr_t)ph_track_word(z, p->slot, 0, p->word) - (uintptr_t)z);
+	store(&c->base[i], ph_zone_base(z, p->slot) + p->word * UINT64_C(64));
+	store(&c->out[i], out);
+	atomic_store_explicit(&c->word[i], name_of(p), RELAXED);
+}
+
 /* Gives an entry's frames back to the tree. */
 static void flush_entry(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i)
 {
@@ -82,11 +93,11 @@ void ph_cache_recall(struct pagehint_zone *z, struct pagehint_cache *self)
 	}
 }
 
-int ph_cache_any_moving(const struct pagehint_zone *z)
+int ph_cache_any_moving(const struct pagehint_zone *z, const struct pagehint_cache *self)
 {
 	uint32_t n = (uint32_t)atomic_load(&z->used_caches);
 	for (uint32_t i = 0; i < n; i++)
-		if (atomic_load(&ph_cache_at(z, i)->moving) != 0)
+		if (ph_cache_at(z, i) != self && atomic_load(&ph_cache_at(z, i)->moving) != 0)
 			return 1;
 	return 0;
 }
@@ -163,13 +174,13 @@ void pagehint_cache_close(struct pagehint_cache *cache)
 	atomic_store(&cache->control, PH_CACHE_FREE);
 }
 
-/* Takes the lowest frame out of word 0, of which `mask` is held and not empty. */
-static inline uint64_t hand_out(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t mask)
+/* Takes the lowest frame out of entry i, of which `mask` is held and not empty. */
+static inline uint64_t hand_out(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i, uint64_t mask)
 {
-	uint64_t bit = mask & -mask, note = load(&c->note), out = load(&c->out);
-	uint64_t frame = load(&c->base) + ph_ctz(mask);
-	store(&c->mask[0], mask & ~bit);
-	if (ph_unlikely(note & bit)) {
+	uint64_t bit = mask & -mask, note = load(&c->note), out = load(&c->out[i]);
+	uint64_t frame = load(&c->base[i]) + ph_ctz(mask);
+	store(&c->mask[i], mask & ~bit);
+	if (ph_unlikely(i == 0 && (note & bit) != 0)) {
 		uint32_t word = atomic_load_explicit(&c->word[0], RELAXED) - 1;
 		store(&c->note, ph_sets_handed_frame(z, word / PH_L0_WORDS, ph_zone_offset(frame), note));
 	}
@@ -184,21 +195,18 @@ static PH_NOINLINE int refill(struct pagehint_zone *z, struct pagehint_cache *c,
 	uint64_t mask;
 	atomic_store(&c->moving, 1);
 	int r = ph_level_search(z, 0, 64, &p, &mask);
-	if (r < 0) {
-		atomic_store(&c->moving, 0); /* nothing is held: this thread, too, wants to hear the truth */
+	if (r < 0)
 		r = ph_zone_take_slow(z, c, 0, 64, &p, &mask);
-		if (r < 0)
-			return r;
+	if (r < 0) {
+		atomic_store(&c->moving, 0);
+		return r;
 	}
 	store(&c->taken, load(&c->taken) + ph_popcount(mask));
-	store(&c->base, ph_zone_base(z, p.slot) + p.word * UINT64_C(64));
-	store(&c->out,
-	      !ph_zone_is_tracked(z) ? 0 : (uint64_t)((uintptr_t)ph_track_word(z, p.slot, 0, p.word) - (uintptr_t)z));
 	store(&c->note, ph_sets_cached(z, &p, mask));
-	atomic_store_explicit(&c->word[0], name_of(&p), RELAXED);
+	set_word(z, c, 0, &p);
 	atomic_store(&c->mask[0], mask);
 	atomic_store(&c->moving, 0);
-	*ret_frame = hand_out(z, c, mask);
+	*ret_frame = hand_out(z, c, 0, mask);
 	return 0;
 }
 
@@ -212,30 +220,32 @@ static PH_NOINLINE int alloc_otherwise(struct pagehint_zone *z, struct pagehint_
 		obey(z, c);
 	if (order != 0)
 		return ph_zone_alloc(z, c, order, ret_frame);
+	atomic_store_explicit(&c->hot, 0, RELAXED);
 	uint64_t mask = load(&c->mask[0]);
 	if (mask == 0)
 		return refill(z, c, ret_frame);
-	*ret_frame = hand_out(z, c, mask);
+	*ret_frame = hand_out(z, c, 0, mask);
 	return 0;
 }
 
 int pagehint_cache_alloc(struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame)
 {
 	struct pagehint_zone *z = zone_of(cache);
-	uint64_t mask = load(&cache->mask[0]);
+	uint32_t hot = atomic_load_explicit(&cache->hot, RELAXED);
+	uint64_t mask = load(&cache->mask[hot]);
 	uint32_t control = atomic_load_explicit(&cache->control, RELAXED);
 	if (ph_unlikely(mask == 0 || ((control ^ PH_CACHE_OWNED) | order) != 0))
 		return alloc_otherwise(z, cache, order, ret_frame);
-	*ret_frame = hand_out(z, cache, mask);
+	*ret_frame = hand_out(z, cache, hot, mask);
 	return 0;
 }
 
 /* A frame of a word that is not held yet. */
-static PH_NOINLINE void hold(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i, uint32_t name, uint64_t bit)
+static PH_NOINLINE void hold(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i, const struct ph_place *p)
 {
 	flush_entry(z, c, i);
-	atomic_store_explicit(&c->word[i], name, RELAXED);
-	store(&c->mask[i], bit);
+	set_word(z, c, i, p);
+	store(&c->mask[i], UINT64_C(1) << p->bit);
 }
 
 int pagehint_cache_free(struct pagehint_cache *cache, uint64_t frame, uint32_t order)
@@ -260,7 +270,8 @@ int pagehint_cache_free(struct pagehint_cache *cache, uint64_t frame, uint32_t o
 	if (ph_likely(atomic_load_explicit(&cache->word[i], RELAXED) == name))
 		store(&cache->mask[i], load(&cache->mask[i]) | bit);
 	else
-		hold(z, cache, i, name, bit);
+		hold(z, cache, i, &p);
+	atomic_store_explicit(&cache->hot, i, RELAXED);
 	return 0;
 }
 
@@ -276,8 +287,11 @@ int pagehint_cache_park(struct pagehint_cache *cache)
 	uint32_t control = atomic_load(&cache->control);
 	if ((control & ~PH_CACHE_WANTED) != PH_CACHE_OWNED)
 		return -EALREADY;
+	if (control & PH_CACHE_WANTED)
+		obey(zone_of(cache), cache);
+	control = PH_CACHE_OWNED;
 	while (!atomic_compare_exchange_strong(&cache->control, &control, PH_CACHE_PARKED))
-		; /* only WANTED can come in between: whoever wants it can drain it now */
+		; /* only WANTED can come in between, once: whoever wants it can drain it now */
 	return 0;
 }
 

@@ -95,8 +95,9 @@ static void check_section(struct walk *w, uint32_t slot)
 			check_summary(w, slot, level, word);
 	if (atomic_load(&head->begun) != atomic_load(&head->ended))
 		fault(w, "something is still in transit", base, atomic_load(&head->begun), atomic_load(&head->ended));
-	if (atomic_load(&head->splitting) != 0)
-		fault(w, "an out block is still being split", base, atomic_load(&head->splitting), 0);
+	uint64_t splits = atomic_load(&head->splits_begun) - atomic_load(&head->splits_ended);
+	if (splits != 0)
+		fault(w, "an out block is still being split", base, splits, 0);
 }
 
 static uint64_t check_caches(struct walk *w)

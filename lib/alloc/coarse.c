@@ -19,12 +19,17 @@ static int all_ready(const struct ph_reap *reap, uint32_t slot, uint32_t i, uint
 	return all;
 }
 
-int ph_reap_coarse(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t frames, uint32_t *ret_next)
+int ph_reap_coarse(struct ph_reap *reap, uint32_t slot, const struct ph_part *part, uint32_t bound, uint32_t *ret_next)
 {
 	struct pagehint_zone *z = reap->z;
 	uint32_t order = reap->ask->order, size = 1u << order, g = z->granule_order, words = size >> g >> 6;
-	uint64_t base = ph_zone_base(z, slot);
-	for (uint32_t at = (offset + size - 1) / size * size; at + size <= offset + frames; at += size) {
+	uint32_t end = part->offset + part->frames, cost = words << (g % 6);
+	for (uint32_t at = (part->offset + size - 1) / size * size; at + size <= end; at += size) {
+		if (reap->work != 0 && reap->work + cost > bound) {
+			*ret_next = at;
+			return 0;
+		}
+		reap->work += cost;
 		uint32_t i = at >> g >> 6;
 		uint64_t young = 0;
 		int peek = (reap->ask->flags & PAGEHINT_HARVEST_PEEK) != 0, taken = 0;
@@ -33,11 +38,11 @@ int ph_reap_coarse(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_
 			reap->ret->frames += size;
 		} else if (ready) {
 			struct ph_place p = ph_place_of(slot, at, order);
-			if (!ph_reap_has_room(reap, base + at, size)) {
+			if (!ph_reap_has_room(reap, reap->base + at, size)) {
 				*ret_next = at;
 				return 0;
 			}
-			taken = ph_level_claim(z, slot, p.level, p.word, ph_order_mask(order, p.bit)) &&
+			taken = ph_reap_claim(reap, &p, ph_order_mask(order, p.bit)) &&
 				ph_reap_keep(reap, slot, at, order);
 		}
 		reap->ret->young += young;

@@ -30,7 +30,8 @@ static uint64_t trim(const struct ph_reap *reap, uint64_t frame, uint64_t want)
 	while (want != 0) {
 		uint32_t first = ph_ctz(want), n = ph_run_length(want, first);
 		int joined = ph_reap_has_room(reap, frame + first, 1) && out == 0 && runs == 0;
-		if ((runs == 0 && !joined) || frames < n)
+		n = frames < n ? (uint32_t)frames >> reap->ask->order << reap->ask->order : n;
+		if ((runs == 0 && !joined) || n == 0)
 			break;
 		if (!joined)
 			runs--;
@@ -49,9 +50,10 @@ static int reap_word(struct ph_reap *reap, uint32_t slot, uint32_t word, uint64_
 		ph_level_covered(z, slot, 0, word) ? PH_FULL : atomic_load(ph_zone_level_word(z, slot, 0, word));
 	uint64_t dirty = atomic_load(&ph_zone_words(z, slot, z->at_dirty)[word]);
 	uint64_t want = worth_taking(free_bits & range, dirty, reap->ask->order);
-	uint64_t base = ph_zone_base(z, slot) + (uint64_t)word * 64, take = trim(reap, base, want), left = want & ~take;
+	uint64_t base = reap->base + (uint64_t)word * 64, take = trim(reap, base, want), left = want & ~take;
 	/* taken by somebody else since we looked: it is in use, and not ours to want */
-	if (take != 0 && ph_level_claim(z, slot, 0, word, take)) {
+	const struct ph_place p = { slot, 0, word, 0, 0, 0 };
+	if (take != 0 && ph_reap_claim(reap, &p, take)) {
 		for (uint64_t v = take; v != 0;) {
 			uint32_t first = ph_ctz(v), n = ph_run_length(v, first);
 			ph_reap_append(reap, base + first, n);
@@ -72,12 +74,12 @@ static int reap_block(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint
 		return 1;
 	if (ph_level_free_run(reap->z, slot, offset, 1u << order) < 1u << order)
 		return 1;
-	if (!ph_reap_has_room(reap, ph_zone_base(reap->z, slot) + offset, UINT64_C(1) << order)) {
+	if (!ph_reap_has_room(reap, reap->base + offset, UINT64_C(1) << order)) {
 		*ret_next = offset;
 		return 0;
 	}
-	if (ph_level_claim(reap->z, slot, p.level, p.word, ph_order_mask(order, p.bit)))
-		ph_reap_append(reap, ph_zone_base(reap->z, slot) + offset, UINT64_C(1) << order);
+	if (ph_reap_claim(reap, &p, ph_order_mask(order, p.bit)))
+		ph_reap_append(reap, reap->base + offset, UINT64_C(1) << order);
 	return 1;
 }
 

@@ -51,6 +51,20 @@ int ph_reap_has_room(const struct ph_reap *reap, uint64_t frame, uint64_t frames
 	       (reap->ret->runs < reap->ask->max_runs || joins(reap, frame));
 }
 
+int ph_reap_claim(const struct ph_reap *reap, const struct ph_place *p, uint64_t mask)
+{
+	if (!ph_level_claim(reap->z, p->slot, p->level, p->word, mask))
+		return 0;
+	/* what we hold keeps the section: now it is certain which one it is */
+	if (ph_zone_base(reap->z, p->slot) == reap->base)
+		return 1;
+	if (p->level == PH_WHOLE_LEVEL)
+		ph_level_put_block(reap->z, p->slot, 0, PAGEHINT_ORDER_MAX);
+	else
+		ph_level_put(reap->z, p->slot, p->level, p->word, mask);
+	return 0;
+}
+
 void ph_reap_append(struct ph_reap *reap, uint64_t frame, uint64_t frames)
 {
 	atomic_fetch_add(&reap->z->isolated, frames);
@@ -73,7 +87,7 @@ static uint64_t in_groups(uint64_t v, uint32_t o)
 {
 	uint64_t out = 0;
 	for (uint64_t starts = ph_runs(v, o); starts != 0; starts &= starts - 1)
-		out |= ph_order_mask(o, ph_ctz(starts));
+		out |= ph_mask(ph_ctz(starts), 1u << o); /* o may be 6: the whole word */
 	return out;
 }
 
@@ -91,7 +105,7 @@ uint64_t ph_reap_candidates(const struct ph_reap *reap, uint32_t slot, uint32_t 
 	*ret_whole = ready;
 	if (!(reap->ask->flags & PAGEHINT_HARVEST_NOW))
 		ready &= atomic_load(&ph_sets_aged(z, slot)[i]) & ~touched;
-	if (unit_of(reap) > g)
+	if (unit_of(reap) > g && unit_of(reap) <= g + 6)
 		ready = in_groups(ready, unit_of(reap) - g);
 	return ready;
 }
@@ -109,7 +123,7 @@ int ph_reap_keep(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t 
 			}
 		}
 	}
-	ph_reap_append(reap, ph_zone_base(z, slot) + offset, UINT64_C(1) << order);
+	ph_reap_append(reap, reap->base + offset, UINT64_C(1) << order);
 	return 1;
 }
 
@@ -125,12 +139,12 @@ static uint32_t take_granules(struct ph_reap *reap, uint32_t slot, uint32_t i, u
 	while (done < n) {
 		uint32_t offset = (i * 64 + first + done) << g;
 		uint64_t room = reap->ask->max_frames - reap->ret->frames, most = (uint64_t)(n - done) << g;
-		if (!ph_reap_has_room(reap, ph_zone_base(z, slot) + offset, UINT64_C(1) << unit))
+		if (!ph_reap_has_room(reap, reap->base + offset, UINT64_C(1) << unit))
 			break;
 		uint32_t order = ph_order_fitting(offset, most < room ? most : room);
 		for (;; order--) {
 			struct ph_place p = ph_place_of(slot, offset, order);
-			if (ph_level_claim(z, slot, p.level, p.word, ph_order_mask(order, p.bit)) &&
+			if (ph_reap_claim(reap, &p, ph_order_mask(order, p.bit)) &&
 			    ph_reap_keep(reap, slot, offset, order)) {
 				*taken |= ph_mask(first + done, 1u << (order - g));
 				break;
@@ -185,7 +199,8 @@ static uint64_t reap_pieces(struct ph_reap *reap, uint32_t slot, uint32_t i, con
 		uint32_t bit = (at >> g) % 64, stop = ((at >> g) + 1) << g;
 		if (stop > end)
 			stop = end;
-		int whole = stop - at == size && (ready >> bit & 1);
+		int whole = stop - at == size && (ready >> bit & 1) &&
+			    reap->ask->max_frames >= size; /* else it goes in pieces, too */
 		if (whole ? take_granules(reap, slot, i, bit, 1, taken) == 0
 			  : !ph_reap_fine(reap, slot, at, stop - at, &at)) {
 			*ret_next = at;
@@ -240,7 +255,7 @@ static int reap_part(struct ph_reap *reap, uint32_t slot, const struct ph_part *
 	uint32_t g = reap->z->granule_order, end = part->offset + part->frames;
 	uint32_t bound = reap->ask->max_work != 0 ? reap->ask->max_work : HARVEST_WORK;
 	if (reap->ask->order > g + 6)
-		return ph_reap_coarse(reap, slot, part->offset, part->frames, ret_next);
+		return ph_reap_coarse(reap, slot, part, bound, ret_next);
 	for (uint32_t i = (part->offset >> g) / 64; (i * 64) << g < end; i++) {
 		/* a word of granules costs a word a level; pieces cost every word of level 0 */
 		uint32_t cost = reap->ask->order < g ? (64u << g) / 64 : 1u << (g % 6);
@@ -258,15 +273,17 @@ static int reap_part(struct ph_reap *reap, uint32_t slot, const struct ph_part *
 int ph_harvest(struct pagehint_zone *z, const struct pagehint_harvest *ask, struct pagehint_run *runs,
 	       struct pagehint_harvested *ret)
 {
-	struct ph_reap reap = { z, ask, runs, ret, 0 };
+	struct ph_reap reap = { z, ask, runs, ret, 0, 0 };
 	if (ask->from > ask->to || ask->order > PAGEHINT_ORDER_MAX ||
 	    (ask->order < z->granule_order && !(z->flags & PAGEHINT_ZONE_LADDER)))
 		return -EINVAL;
 	*ret = (struct pagehint_harvested) { .next = ask->to };
 	atomic_fetch_add(&z->holding, 1);
-	PH_FOR_SECTIONS (part, ask->from, ask->to - ask->from) {
+	uint64_t end = z->span_sections << PH_SECTION_SHIFT, to = ask->to < end ? ask->to : end;
+	PH_FOR_SECTIONS (part, ask->from, ask->from < to ? to - ask->from : 0) {
 		int64_t slot = ph_zone_slot(z, part.frame);
 		uint32_t next;
+		reap.base = part.frame - part.offset;
 		if (slot < 0 || reap_part(&reap, (uint32_t)slot, &part, &next))
 			continue;
 		ret->next = part.frame - part.offset + next;

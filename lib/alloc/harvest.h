@@ -10,7 +10,7 @@
 
 #include <pagehint/origin.h>
 
-#include "alloc/zone.h"
+#include "alloc/ops.h"
 
 /* the ops of an origin, see pagehint/origin.h */
 int ph_harvest_next_span(const struct pagehint_zone *z, uint64_t from, struct pagehint_run *ret_span);
@@ -26,11 +26,18 @@ struct ph_reap {
 	const struct pagehint_harvest *ask;
 	struct pagehint_run *runs;
 	struct pagehint_harvested *ret;
+	uint64_t base; /* first frame of the section that is looked at */
 	uint32_t work;
 };
 
 /* Can one more run, or frames more, be taken that start at `frame`? */
 int ph_reap_has_room(const struct ph_reap *reap, uint64_t frame, uint64_t frames);
+
+/*
+ * ph_level_claim for a place of the section that is looked at. Others may remove it meanwhile and give its slot to another
+ * section: then nothing is claimed.
+ */
+int ph_reap_claim(const struct ph_reap *reap, const struct ph_place *p, uint64_t mask);
 
 /* These frames were claimed: they are isolated now. */
 void ph_reap_append(struct ph_reap *reap, uint64_t frame, uint64_t frames);
@@ -47,8 +54,11 @@ int ph_reap_keep(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t 
 /* Writes a look down for the granules of word i under `seen`; `taken` were isolated. */
 void ph_reap_write_look(struct pagehint_zone *z, uint32_t slot, uint32_t i, uint64_t seen, uint64_t taken);
 
-/* coarse.c: blocks of ask->order above a word of granules. Returns 0 and *ret_next when there was no room. */
-int ph_reap_coarse(struct ph_reap *reap, uint32_t slot, uint32_t offset, uint32_t frames, uint32_t *ret_next);
+/*
+ * coarse.c: blocks of ask->order above a word of granules. Returns 0 and *ret_next when there was no room, or more than `bound`
+ * work.
+ */
+int ph_reap_coarse(struct ph_reap *reap, uint32_t slot, const struct ph_part *part, uint32_t bound, uint32_t *ret_next);
 
 /*
  * fine.c: takes free runs of ask->order inside one granule of which some frames were handed out since their last discard.

@@ -28,9 +28,10 @@ struct ph_versions ph_zone_versions(const struct pagehint_zone *z);
 /*
  * A look at every word, begun at `before`, found nothing. Is that the truth? Nothing came in and nothing was between two levels
  * meanwhile, nobody holds frames that he may give back or has not yet put into his cache, and (asked last, for they end up
- * there) none are hidden.
+ * there) none are hidden. `self`: the caller's own cache, or NULL.
  */
-int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct ph_versions *before);
+int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct pagehint_cache *self,
+			  const struct ph_versions *before);
 
 /* Blocks straight from the tree, counted as taken: 0, -ENOSPC, -EAGAIN as pagehint_zone_alloc. */
 int ph_zone_take(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,

@@ -139,7 +139,7 @@ static int refusal(const struct pagehint_zone *z, uint64_t frames, int fits)
 	uint64_t put, taken;
 	ph_zone_counts(z, &put, &taken);
 	int enough = put - taken >= frames;
-	if ((fits && enough) || atomic_load(&z->holding) != 0 || ph_cache_any_moving(z))
+	if ((fits && enough) || atomic_load(&z->holding) != 0 || ph_cache_any_moving(z, NULL))
 		return -EAGAIN;
 	return pagehint_zone_hidden(z) != 0 ? -EAGAIN : -ENOSPC;
 }
@@ -183,8 +183,10 @@ static int find_contig(struct pagehint_zone *z, uint64_t frames, uint64_t align,
 {
 	uint64_t end = z->span_sections << PH_SECTION_SHIFT, stuck;
 	for (uint64_t at = 0; at < end && frames <= end - at;) {
-		if (ph_zone_slot(z, at) < 0) {
-			at = ph_round_up((at >> PH_SECTION_SHIFT << PH_SECTION_SHIFT) + PAGEHINT_SECTION_FRAMES, align);
+		uint64_t section = at >> PH_SECTION_SHIFT << PH_SECTION_SHIFT;
+		int64_t slot = ph_zone_slot(z, at);
+		if (slot < 0 || ph_zone_base(z, (uint32_t)slot) != section) { /* not there, or just gone */
+			at = ph_round_up(section + PAGEHINT_SECTION_FRAMES, align);
 			continue;
 		}
 		uint64_t run = free_run(z, at, frames);
@@ -205,7 +207,7 @@ static int find_contig_slow(struct pagehint_zone *z, uint64_t frames, uint64_t a
 		struct ph_versions before = ph_zone_versions(z);
 		if (find_contig(z, frames, align, ret_frame) == 0)
 			return 0;
-		if (ph_zone_nothing_moved(z, &before))
+		if (ph_zone_nothing_moved(z, NULL, &before))
 			return -ENOSPC;
 	}
 	return -EAGAIN;

@@ -143,6 +143,8 @@ int pagehint_zone_remove(struct pagehint_zone *zone, uint64_t frame, uint64_t fr
 		mark_present(zone, slot, &part, 0);
 		atomic_fetch_sub(&zone->total, part.frames);
 		if (is_empty(zone, slot)) {
+			/* also what went in pieces smaller than a granule: the next section here is another's */
+			ph_sets_reset(zone, slot, 0, PAGEHINT_SECTION_FRAMES, 0);
 			atomic_store(slot_entry(zone, part.frame), 0);
 			atomic_store(&ph_zone_head(zone, slot)->number_plus1, 0);
 		}

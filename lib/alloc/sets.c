@@ -164,13 +164,19 @@ void ph_sets_reported(struct pagehint_zone *z, uint32_t slot, uint32_t offset, u
 void ph_sets_reset(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames, int present)
 {
 	uint32_t g = z->granule_order, first = offset >> g, n = ((offset + frames - 1) >> g) - first + 1;
+	uint32_t whole = (offset + (1u << g) - 1) >> g, end = (offset + frames) >> g;
 	int stale = present && (z->flags & PAGEHINT_ZONE_STALE);
 	change_range(ph_sets_aged(z, slot), first, n, clear_bits);
-	if (stale)
+	if (stale) {
 		change_range(ph_sets_stale(z, slot), first, n, set_bits);
-	else if (present == 0 && frames >= 1u << g)
-		/* granules that go in part stay as they were: stale at worst, which only costs a discard */
-		ph_sets_reported(z, slot, offset, frames);
+	} else if (!present && whole < end) {
+		/*
+		 * Granules that go in part stay as they were: stale at worst, which only costs a discard. So does a look at
+		 * this moment, which moves `touched` to `stale` behind us.
+		 */
+		change_range(ph_sets_touched(z, slot), whole, end - whole, clear_bits);
+		change_range(ph_sets_stale(z, slot), whole, end - whole, clear_bits);
+	}
 	if (z->flags & PAGEHINT_ZONE_LADDER)
 		change_range(dirty_words(z, slot), offset, frames, stale ? set_bits : clear_bits);
 }

@@ -2,9 +2,10 @@
  * sets: what is remembered of free memory so that it is reported once, and only after it has aged.
  *
  * One bit a granule of 2^granule_order frames:
- *   touched  an allocation broke the granule while it was whole. Set by allocations, cleared only by a look (exchange).
+ *   touched  an allocation broke the granule while it was whole. Set by allocations, cleared by a look (exchange) and when
+ *            the granule is removed.
  *   stale    it may hold memory that was not reported: looks move `touched` here; a report clears it.
- *   aged     it was whole at the last look.
+ *   aged     it was whole at the end of the last look.
  * A granule may be taken when it is whole, stale, aged, and not touched: whole at both ends of an interval and untouched
  * between, which is a minimum age without a timestamp. All bits 0 = fresh. A merge changes none of them.
  * In ladder zones also one bit a frame, dirty: handed out since it was last discarded (0 = fresh or discarded).

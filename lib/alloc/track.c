@@ -105,7 +105,8 @@ static void behead(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint3
 
 /*
  * The group of 64 frames is out as part of a bigger block: turn the lowest out bit above it into bits of the level below.
- * Between the two steps the frames look as if they were not out: `splitting` says so to everybody who is about to refuse.
+ * Between the two steps the frames look as if they were not out, and a look upwards that a whole split overtakes sees nothing
+ * either: the counts say so to everybody who is about to refuse.
  * Returns 1 when something was split, by us.
  */
 static int split_out(struct pagehint_zone *z, uint32_t slot, uint32_t word)
@@ -116,23 +117,30 @@ static int split_out(struct pagehint_zone *z, uint32_t slot, uint32_t word)
 		ph_word *above = ph_track_word(z, slot, level, word >> 6);
 		if (!(atomic_load(above) & bit))
 			continue;
-		atomic_fetch_add(&head->splitting, 1);
+		atomic_fetch_add(&head->splits_begun, 1);
 		int ours = (atomic_fetch_and(above, ~bit) & bit) != 0;
 		if (ours) {
 			behead(z, slot, level, word >> 6, bit);
 			atomic_fetch_or(ph_track_word(z, slot, level - 1, word), PH_FULL);
 		}
-		atomic_fetch_sub(&head->splitting, 1);
+		atomic_fetch_add(&head->splits_ended, 1);
 		return ours;
 	}
 	return 0;
 }
 
+/* No split was under way when `begun` was read, and none has begun since. */
+static int is_settled(const struct ph_section *head, uint64_t begun, uint64_t ended)
+{
+	return begun == ended && atomic_load(&head->splits_begun) == begun;
+}
+
 static int clear_group(struct pagehint_zone *z, uint32_t slot, uint32_t word, uint64_t mask)
 {
+	const struct ph_section *head = ph_zone_head(z, slot);
 	ph_word *out = ph_track_word(z, slot, 0, word);
 	for (int i = 0; i < SPLIT_RETRIES; i++) {
-		uint64_t splitting = atomic_load(&ph_zone_head(z, slot)->splitting);
+		uint64_t begun = atomic_load(&head->splits_begun), ended = atomic_load(&head->splits_ended);
 		uint64_t v = atomic_load(out);
 		while ((v & mask) == mask) {
 			if (atomic_compare_exchange_strong(out, &v, v & ~mask)) {
@@ -142,8 +150,7 @@ static int clear_group(struct pagehint_zone *z, uint32_t slot, uint32_t word, ui
 		}
 		if (split_out(z, slot, word))
 			continue;
-		/* settled only if nobody was splitting while we looked, and nobody has finished since */
-		if (splitting == 0 && atomic_load(&ph_zone_head(z, slot)->splitting) == 0 && atomic_load(out) == v)
+		if (is_settled(head, begun, ended) && atomic_load(out) == v)
 			return -EALREADY;
 	}
 	return -EAGAIN;
@@ -153,14 +160,14 @@ static int is_group_out(const struct pagehint_zone *z, uint32_t slot, uint32_t w
 {
 	const struct ph_section *head = ph_zone_head(z, slot);
 	for (int i = 0; i < SPLIT_RETRIES; i++) {
-		uint64_t splitting = atomic_load(&head->splitting), v = atomic_load(ph_track_word(z, slot, 0, word));
+		uint64_t begun = atomic_load(&head->splits_begun), ended = atomic_load(&head->splits_ended);
+		uint64_t v = atomic_load(ph_track_word(z, slot, 0, word));
 		if ((v & mask) == mask)
 			return 1;
 		for (uint32_t level = 1, index = word; level <= PH_WHOLE_LEVEL; level++, index >>= 6)
 			if (atomic_load(ph_track_word(z, slot, level, index >> 6)) >> (index & 63) & 1)
 				return 1;
-		if (splitting == 0 && atomic_load(&head->splitting) == 0 &&
-		    atomic_load(ph_track_word(z, slot, 0, word)) == v)
+		if (is_settled(head, begun, ended) && atomic_load(ph_track_word(z, slot, 0, word)) == v)
 			return 0;
 	}
 	return 1; /* still unsettled: ph_track_in_range will say */

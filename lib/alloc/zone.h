@@ -49,14 +49,15 @@ struct ph_section {
 	ph_word taken;        /* frames ever taken out of it, likewise; all put - all taken is what is free */
 	ph_word begun;        /* frames that began to move between levels ... */
 	ph_word ended;        /* ... and arrived; begun - ended are in transit */
-	ph_word splitting;    /* operations that turn an out bit of a big block into bits of small ones */
+	ph_word splits_begun; /* operations that turn an out bit of a big block into bits of small ones ... */
+	ph_word splits_ended; /* ... and are through */
 	ph_word level2;
 	ph_word out2;
 	ph_word out3; /* bit 0: the whole section is out as one block */
 	ph_word tail2;
 	ph_word top0[PH_CLASSES]; /* bit a: sum0[class][a] is not zero */
 	ph_word sum1[PH_CLASSES]; /* bit w: level-1 word w has this class */
-	ph_word reserved[2];
+	ph_word reserved;
 };
 
 struct pagehint_zone {

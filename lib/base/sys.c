@@ -46,6 +46,12 @@ static int real_pidfd_open(void *ctx, int64_t pid)
 	return (int)result(syscall(SYS_pidfd_open, (pid_t)pid, 0));
 }
 
+static int real_mincore(void *ctx, void *addr, size_t length, unsigned char *in_core)
+{
+	(void)ctx;
+	return (int)result(mincore(addr, length, in_core));
+}
+
 static int real_fallocate(void *ctx, int fd, int mode, uint64_t offset, uint64_t length)
 {
 	(void)ctx;
@@ -160,6 +166,7 @@ const struct ph_sys ph_sys_real = {
 	.madvise = real_madvise,
 	.process_madvise = real_process_madvise,
 	.pidfd_open = real_pidfd_open,
+	.mincore = real_mincore,
 	.fallocate = real_fallocate,
 	.mmap_fixed_anon = real_mmap_fixed_anon,
 	.open = real_open,

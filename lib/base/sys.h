@@ -21,6 +21,7 @@ struct ph_sys {
 	int (*madvise)(void *ctx, void *addr, size_t length, int advice);
 	int64_t (*process_madvise)(void *ctx, int pidfd, const struct iovec *iov, size_t n, int advice);
 	int (*pidfd_open)(void *ctx, int64_t pid);
+	int (*mincore)(void *ctx, void *addr, size_t length, unsigned char *in_core); /* bit 0 a page */
 	int (*fallocate)(void *ctx, int fd, int mode, uint64_t offset, uint64_t length);
 	int (*mmap_fixed_anon)(void *ctx, void *addr,
 			       size_t length); /* MAP_PRIVATE|MAP_ANONYMOUS|MAP_FIXED|MAP_NORESERVE */

@@ -86,39 +86,70 @@ static int by_pagemap(struct ph_madvise *m, uint64_t addr, uint64_t bytes, struc
 	return r;
 }
 
-static int count_data(struct ph_madvise *m, int fd, uint64_t from, uint64_t end, uint64_t *ret_bytes)
+/* Of file pages that no memory holds: are they on swap? Counts data in [from, end) of the file, page by page. */
+static int count_swapped(struct ph_madvise *m, int fd, uint64_t from, uint64_t end, uint64_t *bytes)
 {
-	uint64_t bytes = 0;
 	while (from < end) {
 		PH_MADVISE_COUNT(m, probe);
 		int64_t data = m->sys->lseek(m->sys->ctx, fd, (int64_t)from, SEEK_DATA);
 		if (data == -ENXIO)
-			break; /* nothing but a hole up to the end of the file */
+			return 0; /* nothing but a hole up to the end of the file */
 		if (data < 0)
 			return (int)data;
-		if ((uint64_t)data >= end)
-			break;
-		int64_t hole = m->sys->lseek(m->sys->ctx, fd, data, SEEK_HOLE);
-		if (hole < 0)
-			return (int)hole;
-		if (hole <= data)
+		if ((uint64_t)data < from)
 			return -EIO;
-		bytes += overlap((uint64_t)data, (uint64_t)hole, from, end);
-		from = (uint64_t)hole;
+		if ((uint64_t)data >= end)
+			return 0;
+		from = ph_round_down((uint64_t)data, m->page_bytes) + m->page_bytes;
+		*bytes += m->page_bytes;
 	}
-	*ret_bytes = bytes;
 	return 0;
 }
 
-static int by_extents(struct ph_madvise *m, int region_fd, uint64_t offset, uint64_t bytes, struct ph_residency *found)
+/* One stretch of at most PH_PAGES_MAX pages; *fd is opened when the first page is found that is not in memory. */
+static int count_stretch(struct ph_madvise *m, const struct ph_region *region, uint64_t at, uint32_t pages, int *fd,
+			 uint64_t *bytes)
 {
-	char path[40];
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", region_fd);
-	int fd = m->sys->open(m->sys->ctx, path, O_RDONLY);
-	if (fd < 0)
-		return fd;
-	int r = count_data(m, fd, offset, offset + bytes, &found->own);
-	(void)m->sys->close(m->sys->ctx, fd);
+	unsigned char *in_core = (unsigned char *)m->entries;
+	PH_MADVISE_COUNT(m, probe);
+	int r = m->sys->mincore(m->sys->ctx, ph_host_pointer(region->host_addr + at), pages * (size_t)m->page_bytes,
+				in_core);
+	for (uint32_t i = 0, n; i < pages && r == 0; i += n) {
+		for (n = 1; i + n < pages && (in_core[i] & 1) == (in_core[i + n] & 1);)
+			n++;
+		if (in_core[i] & 1) {
+			*bytes += n * m->page_bytes;
+			continue;
+		}
+		if (*fd == -EBADF && region->fd >= 0) {
+			char path[40];
+			snprintf(path, sizeof(path), "/proc/self/fd/%d", region->fd);
+			*fd = m->sys->open(m->sys->ctx, path, O_RDONLY);
+			if (*fd < 0)
+				return *fd;
+		}
+		uint64_t from = region->fd_offset + at + i * m->page_bytes;
+		if (*fd >= 0)
+			r = count_swapped(m, *fd, from, from + n * m->page_bytes, bytes);
+	}
+	return r;
+}
+
+static int by_file(struct ph_madvise *m, const struct ph_region *region, uint64_t at, uint64_t bytes,
+		   struct ph_residency *found)
+{
+	uint64_t first = ph_round_down(at, m->page_bytes), end = ph_round_up(at + bytes, m->page_bytes);
+	int fd = -EBADF, r = 0;
+	while (first < end && r == 0) {
+		uint64_t left = (end - first) / m->page_bytes;
+		uint32_t pages = left < PH_PAGES_MAX ? (uint32_t)left : PH_PAGES_MAX;
+		r = count_stretch(m, region, first, pages, &fd, &found->own);
+		first += pages * m->page_bytes;
+	}
+	if (fd >= 0)
+		(void)m->sys->close(m->sys->ctx, fd);
+	if (found->own > bytes)
+		found->own = bytes;
 	return r;
 }
 
@@ -129,8 +160,8 @@ int ph_residency(struct ph_madvise *m, const struct ph_region *region, uint64_t 
 	int r;
 	if (region->backing == PAGEHINT_BACKING_GUEST_MEMFD || region->backing == PAGEHINT_BACKING_DEVICE)
 		return -EOPNOTSUPP;
-	if (region->backing == PAGEHINT_BACKING_SHARED && region->fd >= 0)
-		r = by_extents(m, region->fd, region->fd_offset + at, bytes, &found);
+	if (region->backing == PAGEHINT_BACKING_SHARED)
+		r = by_file(m, region, at, bytes, &found);
 	else
 		r = by_pagemap(m, region->host_addr + at, bytes, &found);
 	if (r < 0)

@@ -2,11 +2,12 @@
  * residency: what the host holds in memory for a range, asked before a discard (freed against absent) and for audits.
  *
  * The problem: the call that frees does not say how much it freed. Why this shape: pagemap for what hangs in our own page
- * tables (anonymous, private files, hugetlb, whose files do not tell holes from data); SEEK_DATA and SEEK_HOLE for shared
- * memory, since a page that is not mapped here is paid for all the same. The file is opened anew for that: seeking must
- * not move the position of the embedder's own descriptor.
- * Not here: what follows from it. Limits: a hugetlb or shared page without fd that only another process has touched is
- * not seen; the zero page and pages shared with a forked child count as absent, since discarding them frees nothing.
+ * tables (anonymous, private files, hugetlb, whose files do not tell holes from data); mincore for shared memory, since a page
+ * that is not mapped here is paid for all the same, and for what it does not find SEEK_DATA, since swap is paid for, too.
+ * (SEEK_HOLE would walk all data behind the range.) The file is opened anew for that: seeking must not move the position of
+ * the embedder's own descriptor.
+ * Not here: what follows from it. Limits: a hugetlb page that only another process has touched, and a swapped page of shared
+ * memory without fd are not seen; the zero page and pages shared with a forked child count as absent, since discarding them frees nothing.
  */
 #ifndef PH_HOST_RESIDENCY_H
 #define PH_HOST_RESIDENCY_H

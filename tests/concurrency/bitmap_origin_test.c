@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "report/origin.h"
+#include "support/rounds.h"
 
 #define SECTION ((uint64_t)PAGEHINT_BITMAP_SECTION_BITS)
 #define FRAMES 2048u
@@ -191,8 +192,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(allocating_and_reporting_keep_out_of_each_others_way),
 	};
-	const char *percent = getenv("PAGEHINT_TEST_ROUNDS_PCT");
-	if (percent != NULL && atoi(percent) > 0)
-		rounds = rounds * (unsigned long)atoi(percent) / 100;
+	rounds = rounds_scaled(rounds);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

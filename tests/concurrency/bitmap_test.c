@@ -17,6 +17,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "support/rounds.h"
+
 #define SECTION ((uint64_t)PAGEHINT_BITMAP_SECTION_BITS)
 #define BASE (SECTION - 1024) /* the frames all threads fight for lie around a section border */
 #define BITS 2048u
@@ -264,8 +266,6 @@ int main(void)
 		cmocka_unit_test(only_takers_lose_nothing),
 		cmocka_unit_test(no_clear_is_undone),
 	};
-	const char *percent = getenv("PAGEHINT_TEST_ROUNDS_PCT");
-	if (percent != NULL && atoi(percent) > 0)
-		rounds = rounds * (unsigned long)atoi(percent) / 100;
+	rounds = rounds_scaled(rounds);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,11 @@ static int64_t faulty_pread(void *ctx, int fd, void *buffer, size_t length, uint
 	return strikes() ? faulty.error : ph_sys_real.pread(ctx, fd, buffer, length, offset);
 }
 
+static int faulty_mincore(void *ctx, void *addr, size_t length, unsigned char *in_core)
+{
+	return strikes() ? faulty.error : ph_sys_real.mincore(ctx, addr, length, in_core);
+}
+
 static int64_t faulty_lseek(void *ctx, int fd, int64_t offset, int whence)
 {
 	return strikes() ? faulty.error : ph_sys_real.lseek(ctx, fd, offset, whence);
@@ -279,6 +284,7 @@ int main(void)
 	faulty.sys.mmap_fixed_anon = faulty_mmap;
 	faulty.sys.open = faulty_open;
 	faulty.sys.pread = faulty_pread;
+	faulty.sys.mincore = faulty_mincore;
 	faulty.sys.lseek = faulty_lseek;
 	faulty.sys.close = faulty_close;
 	for (size_t i = 0; i < SUBJECTS; i++) {

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "support/embedder.h"
+#include "support/rounds.h"
 
 #define SPAN (2 * SECTION)
 #define FRAMES 4096u /* those that are used lie around the border of two sections */
@@ -152,9 +153,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_work_and_looks),
 	};
-	const char *percent = getenv("PAGEHINT_TEST_ROUNDS_PCT");
-	if (percent != NULL && atoi(percent) > 0)
-		rounds = rounds * (unsigned long)atoi(percent) / 100;
+	rounds = rounds_scaled(rounds);
 	seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
 	random_state = seed * 2 + 1;
 	printf("seed %llu\n", (unsigned long long)seed);

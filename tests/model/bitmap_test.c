@@ -18,6 +18,8 @@
 #include <errno.h>
 #include <pagehint/bitmap.h>
 
+#include "support/rounds.h"
+
 #define SECTION ((uint64_t)PAGEHINT_BITMAP_SECTION_BITS)
 #define SECTIONS 6u
 #define ABSENT 2 /* a byte of the oracle: 0 clear, 1 set */
@@ -239,9 +241,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(random_operations_every_section_has_room),
 		cmocka_unit_test(random_operations_with_room_for_few_sections),
 	};
-	const char *percent = getenv("PAGEHINT_TEST_ROUNDS_PCT");
-	if (percent != NULL && atoi(percent) > 0)
-		rounds = rounds * (unsigned long)atoi(percent) / 100;
+	rounds = rounds_scaled(rounds);
 	seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
 	printf("seed %llu\n", (unsigned long long)seed);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "support/rounds.h"
 #include "zone_oracle.h"
 
 static uint32_t random_order(void)
@@ -306,7 +307,7 @@ static void run(uint64_t seed, unsigned rounds, uint32_t flags, uint32_t granule
 int main(int argc, char **argv)
 {
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 20261130;
-	unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : 12000;
+	unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : (unsigned)rounds_scaled(12000);
 	const struct {
 		uint32_t flags, granule;
 	} kinds[] = {

@@ -36,6 +36,7 @@ enum call {
 	CALL_FALLOCATE,
 	CALL_MMAP,
 	CALL_PREAD,
+	CALL_MINCORE,
 	CALL_LSEEK,
 	CALL_PIDFD,
 	CALL_OPEN,
@@ -71,6 +72,7 @@ struct fake_kernel {
 	struct {
 		uint64_t from, to;
 	} extent[8];
+	uint64_t in_core_from, in_core_to; /* addresses that mincore finds; what is data, but not here, is on swap */
 };
 
 #define SMAPS_FD 1000
@@ -205,6 +207,19 @@ static inline int64_t kernel_pread(void *ctx, int fd, void *buffer, size_t lengt
 	return (int64_t)length;
 }
 
+static inline int kernel_mincore(void *ctx, void *addr, size_t length, unsigned char *in_core)
+{
+	struct fake_kernel *k = ctx;
+	kernel_note(k, CALL_MINCORE, 0, (uintptr_t)addr, length);
+	if (k->error[CALL_MINCORE] != 0)
+		return k->error[CALL_MINCORE];
+	for (size_t i = 0; i < length >> 12; i++) {
+		uint64_t at = (uintptr_t)addr + (i << 12);
+		in_core[i] = at >= k->in_core_from && at < k->in_core_to;
+	}
+	return 0;
+}
+
 static inline int64_t kernel_lseek(void *ctx, int fd, int64_t offset, int whence)
 {
 	struct fake_kernel *k = ctx;
@@ -287,6 +302,7 @@ static inline void kernel_setup(struct fake_kernel *k)
 		.open = kernel_open,
 		.read = kernel_read,
 		.pread = kernel_pread,
+		.mincore = kernel_mincore,
 		.lseek = kernel_lseek,
 		.close = kernel_close,
 		.fstat = kernel_fstat,

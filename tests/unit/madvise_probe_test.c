@@ -83,7 +83,7 @@ static void test_anon_probe(void **state)
 	stop();
 }
 
-static void test_shared_probe_counts_extents(void **state)
+static void test_shared_probe_counts_memory_and_swap(void **state)
 {
 	(void)state;
 	const struct claim shared = { .backing = PAGEHINT_BACKING_SHARED, .fd_offset = 0x10000 };
@@ -92,10 +92,14 @@ static void test_shared_probe_counts_extents(void **state)
 	k.extent[0].to = 0x10000 + 3 * PAGE;
 	k.extent[1].from = 0x10000 + 5 * PAGE;
 	k.extent[1].to = 0x10000 + 50 * PAGE;
-	struct pagehint_outcome o = discard(1, 7, PAGEHINT_DISCARD_PROBE); /* pages 1, 2 and 5, 6, 7 */
-	assert_int_equal(o.freed, 5 * PAGE);
-	assert_int_equal(o.absent, 2 * PAGE);
-	assert_int_equal(k.calls[0].call, CALL_OPEN); /* anew: the embedder's descriptor keeps its position */
+	k.in_core_from =
+		(uintptr_t)memory + 2 * PAGE; /* pages 2 and 3 are in memory, 1 and 5, 6, 7 on swap, 4 nowhere */
+	k.in_core_to = (uintptr_t)memory + 4 * PAGE;
+	struct pagehint_outcome o = discard(1, 7, PAGEHINT_DISCARD_PROBE);
+	assert_int_equal(o.freed, 6 * PAGE);
+	assert_int_equal(o.absent, 1 * PAGE);
+	assert_int_equal(k.calls[0].call, CALL_MINCORE);
+	assert_int_equal(k.calls[1].call, CALL_OPEN); /* anew: the embedder's descriptor keeps its position */
 	assert_int_equal(k.calls[k.n - 1].call, CALL_FALLOCATE);
 	uint64_t bytes = 0;
 	assert_int_equal(pagehint_madvise_resident(backend, &(struct pagehint_run) { 48, 8 }, &bytes), 0);
@@ -109,6 +113,17 @@ static void test_shared_probe_counts_extents(void **state)
 	k.error[CALL_OPEN] = -EACCES;
 	o = discard(1, 7, PAGEHINT_DISCARD_PROBE);
 	assert_int_equal(o.accepted, 7 * PAGE);
+	k.error[CALL_MINCORE] = -ENOMEM;
+	o = discard(1, 7, PAGEHINT_DISCARD_PROBE);
+	assert_int_equal(o.accepted, 7 * PAGE);
+	k.error[CALL_MINCORE] = 0;
+	k.in_core_from = (uintptr_t)memory; /* all in memory: one question, no file opened */
+	k.in_core_to = (uintptr_t)memory + 64 * PAGE;
+	kernel_forget(&k);
+	o = discard(1, 7, PAGEHINT_DISCARD_PROBE);
+	assert_int_equal(o.freed, 7 * PAGE);
+	assert_int_equal(k.count[CALL_MINCORE], 1);
+	assert_int_equal(k.count[CALL_OPEN] + k.count[CALL_LSEEK], 0);
 	stop();
 }
 
@@ -289,7 +304,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_anon_probe),
-		cmocka_unit_test(test_shared_probe_counts_extents),
+		cmocka_unit_test(test_shared_probe_counts_memory_and_swap),
 		cmocka_unit_test(test_resident_refuses),
 		cmocka_unit_test(test_file_probe_leaves_clean_pages),
 		cmocka_unit_test(test_file_probe_that_fails_half_way),

@@ -48,7 +48,14 @@ static void test_tightest_first(void **state)
 			struct pagehint_run run = { at[order], UINT64_C(1) << order };
 			assert_int_equal(pagehint_zone_free_runs(zone, &run, 1, NULL), 0);
 		}
-		for (uint32_t expected = ask; expected < PAGEHINT_ORDER_MAX; expected++) {
+		/* single frames: what lies in words is used from below before anything bigger is broken */
+		for (uint32_t expected = 5; ask == 0 && expected < 6; expected--) {
+			for (uint64_t left = UINT64_C(1) << expected; left != 0; left--) {
+				assert_int_equal(pagehint_zone_alloc(zone, 0, &frame), 0);
+				assert_in_range(frame, at[expected], at[expected] + (UINT64_C(1) << expected) - 1);
+			}
+		}
+		for (uint32_t expected = ask == 0 ? 6 : ask; expected < PAGEHINT_ORDER_MAX; expected++) {
 			assert_int_equal(pagehint_zone_alloc(zone, ask, &frame), 0);
 			assert_int_equal(frame, at[expected]);
 			/* what was split off is tighter than anything bigger: use it up */
