@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "alloc/flush.h"
+#include "support/rounds.h"
 
 #define SECTION ((uint64_t)PAGEHINT_SECTION_FRAMES)
 #define CPUS 4u
@@ -341,8 +342,6 @@ int main(void)
 		cmocka_unit_test(stamps_never_go_back),
 		cmocka_unit_test(a_newer_flush_sees_the_page_table),
 	};
-	const char *percent = getenv("PAGEHINT_TEST_ROUNDS_PCT");
-	if (percent != NULL && atoi(percent) > 0)
-		rounds = rounds * (unsigned long)atoi(percent) / 100 + 1;
+	rounds = rounds_scaled(rounds);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
