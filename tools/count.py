@@ -8,7 +8,8 @@ TESTLOG   meson's testlog*.json. OK and EXPECTEDFAIL passed; FAIL, TIMEOUT, ERRO
           of whose cases was skipped counts as skipped by the same rule.
 --stages  lines `passed NAME` or `failed NAME`, each counted as one.
 
-Exit 1 when something failed, when nothing ran, and, with CI=true in the environment, when something was skipped.
+Exit 1 when something failed, when nothing ran, and, with CI=true in the environment, when something was skipped; there nothing may be
+missing, so what is not applicable counts as failed.
 """
 import argparse
 import json
@@ -66,6 +67,9 @@ class Count:
     def report(self, strict):
         """The lines to print, the counting line last, and the exit code."""
         lines = [*self.not_applicable, *self.lines]
+        if strict and self.not_applicable:
+            lines.append("CI: nothing may be missing there")
+            self.failed += len(self.not_applicable)
         bad = self.failed > 0
         if self.passed + self.failed + self.skipped == 0:
             lines.append("nothing ran, and that is a failure")
