@@ -173,7 +173,7 @@ PAGEHINT_API int pagehint_zone_free_batch(struct pagehint_zone *zone, uint32_t o
  * pagehint_zone_alloc_runs - n frames in as few runs as it can, largest blocks first (what a populate wants)
  * @zone:     the zone
  * @frames:   how many [frames]
- * @runs:     array of max_runs
+ * @runs:     array of max_runs; undefined on failure
  * @max_runs: room [runs]
  * @ret_runs: entries filled
  * Return: 0 all of them; -ENOSPC too little is free, or it does not fit max_runs; -EAGAIN as pagehint_zone_alloc; -EINVAL

@@ -190,7 +190,7 @@ static uint64_t reap_whole(struct ph_reap *reap, uint32_t slot, uint32_t i, uint
 
 /* Below the granule order, one word: granules that are ready as a whole, pieces of the others, in address order. */
 static uint64_t reap_pieces(struct ph_reap *reap, uint32_t slot, uint32_t i, const struct ph_part *part, uint64_t ready,
-			    uint64_t *taken, uint32_t *ret_next)
+			    uint64_t young, uint64_t *taken, uint32_t *ret_next)
 {
 	uint32_t g = reap->z->granule_order, size = 1u << g, end = part->offset + part->frames;
 	uint64_t seen = 0;
@@ -201,6 +201,12 @@ static uint64_t reap_pieces(struct ph_reap *reap, uint32_t slot, uint32_t i, con
 			stop = end;
 		int whole = stop - at == size && (ready >> bit & 1) &&
 			    reap->ask->max_frames >= size; /* else it goes in pieces, too */
+		/* whole, but young: it gets its time, pieces do not */
+		if (!whole && (young >> bit & 1) && !(reap->ask->flags & PAGEHINT_HARVEST_NOW)) {
+			seen |= UINT64_C(1) << bit;
+			at = stop;
+			continue;
+		}
 		if (whole ? take_granules(reap, slot, i, bit, 1, taken) == 0
 			  : !ph_reap_fine(reap, slot, at, stop - at, &at)) {
 			*ret_next = at;
@@ -236,7 +242,7 @@ static int reap_word(struct ph_reap *reap, uint32_t slot, uint32_t i, const stru
 		reap->ret->frames += (uint64_t)ph_popcount(ready) << g;
 	} else if (fine) {
 		uint32_t word_end = *ret_next < part->offset + part->frames ? *ret_next : part->offset + part->frames;
-		seen = reap_pieces(reap, slot, i, part, ready, &taken, ret_next) & range;
+		seen = reap_pieces(reap, slot, i, part, ready, unreported & ~ready, &taken, ret_next) & range;
 		complete = *ret_next >= word_end;
 	} else {
 		seen = reap_whole(reap, slot, i, range, ready, &taken);
@@ -309,40 +315,4 @@ void ph_harvest_release(struct pagehint_zone *z, const struct pagehint_run *run,
 	atomic_fetch_sub(&z->in_flight, back);
 	atomic_fetch_sub(&z->isolated, run->frames - back);
 	ph_zone_put_range(z, run->frame, run->frames);
-}
-
-/* frames of free blocks smaller than `order` */
-static uint64_t below(const struct pagehint_zone *z, uint32_t order)
-{
-	uint64_t blocks[PAGEHINT_ORDER_MAX + 1], frames = 0;
-	pagehint_zone_free_orders(z, blocks);
-	for (uint32_t o = 0; o < order && o <= PAGEHINT_ORDER_MAX; o++)
-		frames += blocks[o] << o;
-	return frames;
-}
-
-void ph_harvest_free(const struct pagehint_zone *z, uint32_t order, struct pagehint_origin_free *ret)
-{
-	uint32_t slots = (uint32_t)atomic_load(&z->used_slots), g = z->granule_order;
-	uint64_t whole = 0, reported = 0, put, taken;
-	ph_zone_counts(z, &put, &taken);
-	for (uint32_t s = 0; s < slots; s++) {
-		if (atomic_load(&ph_zone_head(z, s)->number_plus1) == 0)
-			continue;
-		for (uint32_t i = 0; i < z->granule_words; i++) {
-			uint64_t v = ph_sets_whole(z, s, i);
-			uint64_t bad = atomic_load(&ph_sets_stale(z, s)[i]) | atomic_load(&ph_sets_touched(z, s)[i]);
-			whole += (uint64_t)ph_popcount(v) << g;
-			reported += (uint64_t)ph_popcount(v & ~bad) << g;
-		}
-	}
-	uint64_t size = ret->struct_size;
-	*ret = (struct pagehint_origin_free) { .struct_size = size };
-	ret->free = put > taken ? put - taken : 0;
-	ret->reported = reported;
-	/* pieces of granules are what is not whole; any other order has to be counted */
-	uint64_t pieces = ret->free > whole ? ret->free - whole : 0;
-	ret->below = order == 0 ? 0 : order == g ? pieces : below(z, order);
-	ret->hidden = ph_cache_total(z, NULL, NULL);
-	ret->handed_out = atomic_load(&z->refaults);
 }

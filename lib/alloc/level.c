@@ -188,3 +188,17 @@ uint32_t ph_level_free_run(const struct pagehint_zone *z, uint32_t slot, uint32_
 	}
 	return n < most ? n : most;
 }
+
+uint32_t ph_level_skip_used(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t end)
+{
+	while (offset < end) {
+		uint32_t word = offset / 64;
+		uint64_t v = atomic_load(ph_zone_level_word(z, slot, 0, word)) & ~ph_low_mask(offset % 64);
+		if (ph_level_covered(z, slot, 0, word))
+			return offset;
+		if (v != 0)
+			return word * 64 + ph_ctz(v) < end ? word * 64 + ph_ctz(v) : end;
+		offset = (word + 1) * 64;
+	}
+	return end;
+}

@@ -58,6 +58,9 @@ int ph_level_claim_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset
 /* How many frames from `offset` on are free without a gap, at most `most`. A look, not a promise. */
 uint32_t ph_level_free_run(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t most);
 
+/* The first offset from `offset` on, before `end`, that may be free: whole words with nothing free are stepped over. */
+uint32_t ph_level_skip_used(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t end);
+
 /* Is bit `word` of the level above (or anything above that) set: is this whole word part of a bigger free block? */
 int ph_level_covered(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word);
 

@@ -194,7 +194,12 @@ static int find_contig(struct pagehint_zone *z, uint64_t frames, uint64_t align,
 			*ret_frame = at;
 			return 0;
 		}
-		at = ph_round_up(at + (run == frames ? 0 : run) + 1, align);
+		/* behind what is free but too short (or was taken from under us), and over what is used; always on */
+		uint64_t next = at + (run == frames ? 0 : run);
+		if (next < section + PAGEHINT_SECTION_FRAMES)
+			next = section +
+			       ph_level_skip_used(z, (uint32_t)slot, ph_zone_offset(next), PAGEHINT_SECTION_FRAMES);
+		at = ph_round_up(next > at ? next : at + 1, align);
 	}
 	return -ENOSPC;
 }

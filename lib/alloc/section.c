@@ -117,10 +117,11 @@ static int claim_all(struct pagehint_zone *z, uint64_t frame, uint64_t frames, u
 		for (uint32_t at = part.offset; at < end;) {
 			uint32_t run = ph_level_free_run(z, slot, at, end - at);
 			at += run;
-			if (at < end) {
-				busy++;
-				at++;
-			}
+			uint32_t next = ph_level_skip_used(z, slot, at, end);
+			if (next == at && run == 0)
+				next++; /* free since we looked */
+			busy += next - at;
+			at = next;
 		}
 	}
 	if (ret_busy != NULL)

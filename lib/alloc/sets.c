@@ -151,6 +151,17 @@ uint64_t ph_sets_whole(const struct pagehint_zone *z, uint32_t slot, uint32_t i)
 	return out;
 }
 
+uint64_t ph_sets_whole_reported(const struct pagehint_zone *z, uint32_t slot, uint32_t i)
+{
+	uint64_t whole = ph_sets_whole(z, slot, i), g = z->granule_order;
+	uint64_t stale = whole & (atomic_load(&ph_sets_stale(z, slot)[i]) | atomic_load(&ph_sets_touched(z, slot)[i]));
+	uint64_t reported = whole & ~stale;
+	for (; stale != 0 && z->flags & PAGEHINT_ZONE_LADDER; stale &= stale - 1)
+		if (!ph_sets_is_dirty(z, slot, (uint32_t)((i * 64 + ph_ctz(stale)) << g), 1u << g))
+			reported |= stale & -stale;
+	return reported;
+}
+
 void ph_sets_reported(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames)
 {
 	uint32_t g = z->granule_order, size = 1u << g;

@@ -36,6 +36,9 @@ uint64_t ph_sets_handed_frame(struct pagehint_zone *z, uint32_t slot, uint32_t o
 /* bit g = granule 64 * i + g of the slot is wholly free */
 uint64_t ph_sets_whole(const struct pagehint_zone *z, uint32_t slot, uint32_t i);
 
+/* ... and of those: reported (or fresh) and untouched since, as a whole or in pieces */
+uint64_t ph_sets_whole_reported(const struct pagehint_zone *z, uint32_t slot, uint32_t i);
+
 /* A range of one section was discarded while it was ours: its whole granules are reported, its frames clean. */
 void ph_sets_reported(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames);
 

@@ -103,10 +103,12 @@ int pagehint_zone_granules(const struct pagehint_zone *zone, uint32_t set, uint6
 		/* whole words at once; sections of fewer than 64 granules share a word */
 		int64_t slot = granule > UINT64_MAX >> g ? -1 : ph_zone_slot(zone, granule << g);
 		uint32_t i = (uint32_t)(granule % per_section) / 64, width = per_section < 64 ? per_section : 64;
-		v = slot < 0 ? 0 : ph_sets_whole(zone, (uint32_t)slot, i);
-		if (set == PAGEHINT_GRANULES_REPORTED && v != 0)
-			v &= ~(atomic_load(&ph_sets_stale(zone, (uint32_t)slot)[i]) |
-			       atomic_load(&ph_sets_touched(zone, (uint32_t)slot)[i]));
+		if (slot < 0)
+			v = 0;
+		else if (set == PAGEHINT_GRANULES_REPORTED)
+			v = ph_sets_whole_reported(zone, (uint32_t)slot, i);
+		else
+			v = ph_sets_whole(zone, (uint32_t)slot, i);
 		if (done % 64 == 0)
 			out[done / 64] = 0;
 		uint64_t left = n - done;
