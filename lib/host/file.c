@@ -92,7 +92,7 @@ struct stretch {
 
 static void end_stretch(struct ph_madvise *m, struct ph_job *job, struct stretch *s)
 {
-	if (s->bytes != 0 && s->found.own != 0) {
+	if (s->bytes != 0 && (s->found.own | s->found.shared) != 0) {
 		replace(m, job, s->at, s->bytes, &s->found);
 	} else {
 		ph_outcome_kept(job->outcome, s->found.cache, PAGEHINT_WHY_PAGE_CACHE);
@@ -113,6 +113,7 @@ static int look_at_page(struct ph_madvise *m, struct ph_pages *pages, uint64_t h
 			return r;
 		ret_found->own += page == PH_PAGE_OWN ? m->page_bytes : 0;
 		ret_found->cache += page == PH_PAGE_CACHE ? m->page_bytes : 0;
+		ret_found->shared += page == PH_PAGE_SHARED ? m->page_bytes : 0;
 	}
 	return 0;
 }
@@ -128,10 +129,11 @@ static void replace_written(struct ph_madvise *m, struct ph_job *job, uint64_t a
 		struct ph_residency found;
 		if (look_at_page(m, &pages, page, &found) < 0)
 			break;
-		if (s.bytes != 0 && (s.found.own != 0) != (found.own != 0))
+		if (s.bytes != 0 && ((s.found.own | s.found.shared) != 0) != ((found.own | found.shared) != 0))
 			end_stretch(m, job, &s);
 		s.bytes += page;
 		s.found.own += found.own;
+		s.found.shared += found.shared;
 		s.found.cache += found.cache;
 	}
 	end_stretch(m, job, &s);

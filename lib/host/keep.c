@@ -22,13 +22,20 @@ struct parts {
 	uint64_t absent;
 };
 
+static int is_zero(const unsigned char *memory, uint64_t bytes)
+{
+	return memory[0] == 0 && memcmp(memory, memory + 1, (size_t)bytes - 1) == 0;
+}
+
 static void keep_part(struct ph_madvise *m, const struct ph_region *region, uint64_t at, uint64_t bytes,
 		      struct parts *parts)
 {
 	struct ph_residency found = { 0 };
 	int known = ph_residency(m, region, at, bytes, &found) == 0;
-	if (!known || found.own != 0) {
-		memset(ph_host_pointer(region->host_addr + at), 0, (size_t)bytes);
+	unsigned char *memory = ph_host_pointer(region->host_addr + at);
+	/* what somebody else has, too, may be the zero page: writing there would only cost memory */
+	if (!known || found.own != 0 || (found.shared != 0 && !is_zero(memory, bytes))) {
+		memset(memory, 0, (size_t)bytes);
 		parts->zeroed += bytes;
 	} else if (region->backing == PAGEHINT_BACKING_FILE_PRIVATE && !ph_file_is_replaced(region, at)) {
 		parts->cache += bytes;

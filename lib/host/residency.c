@@ -58,8 +58,8 @@ int ph_pages_next(struct ph_madvise *m, struct ph_pages *pages, enum ph_page *re
 		*ret_page = PH_PAGE_OWN;
 	else if ((entry & ENTRY_PRESENT) != 0 && (entry & ENTRY_FILE) != 0)
 		*ret_page = PH_PAGE_CACHE;
-	else if ((entry & ENTRY_PRESENT) != 0 && (entry & ENTRY_EXCLUSIVE) != 0)
-		*ret_page = PH_PAGE_OWN;
+	else if ((entry & ENTRY_PRESENT) != 0)
+		*ret_page = (entry & ENTRY_EXCLUSIVE) != 0 ? PH_PAGE_OWN : PH_PAGE_SHARED;
 	return 1;
 }
 
@@ -82,6 +82,8 @@ static int by_pagemap(struct ph_madvise *m, uint64_t addr, uint64_t bytes, struc
 			found->own += part;
 		else if (page == PH_PAGE_CACHE)
 			found->cache += part;
+		else if (page == PH_PAGE_SHARED)
+			found->shared += part;
 	}
 	return r;
 }

@@ -15,8 +15,9 @@
 #include "host/madvise.h"
 
 struct ph_residency {
-	uint64_t own;   /* bytes that a discard frees */
-	uint64_t cache; /* FILE_PRIVATE: clean page-cache bytes mapped here; else 0 */
+	uint64_t own;    /* bytes that a discard frees */
+	uint64_t shared; /* present, but discarding frees nothing now: the zero page, or shared with a forked child */
+	uint64_t cache;  /* FILE_PRIVATE: clean page-cache bytes mapped here; else 0 */
 };
 
 /* Counts [at, at + bytes) of the region. Returns 0; -EOPNOTSUPP no way to tell; else what a syscall gave. */
@@ -27,7 +28,12 @@ int ph_residency(struct ph_madvise *m, const struct ph_region *region, uint64_t 
 uint64_t ph_residency_for(struct ph_madvise *m, const struct ph_job *job, uint64_t at, uint64_t bytes);
 
 /* Page by page, in order. */
-enum ph_page { PH_PAGE_NONE, PH_PAGE_OWN, PH_PAGE_CACHE };
+enum ph_page {
+	PH_PAGE_NONE,
+	PH_PAGE_OWN,
+	PH_PAGE_CACHE,
+	PH_PAGE_SHARED
+}; /* SHARED: the zero page, or a forked child has it, too */
 
 struct ph_pages {
 	uint64_t addr; /* of the next page */

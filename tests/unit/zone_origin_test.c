@@ -13,6 +13,8 @@
 #include <pagehint/reporter.h>
 #include <pagehint/zone.h>
 
+#include "alloc/harvest.h"
+
 #define FRAME UINT64_C(4096)
 #define GRANULE UINT64_C(512)
 #define SECOND UINT64_C(1000000000)
@@ -121,6 +123,54 @@ static void test_pressure_reaches_single_frames(void **state)
 	assert_int_equal(s.reported, (256 + 512) * FRAME); /* the granule is whole again, and half of it is not clean */
 }
 
+/* A granule that is whole gets its time also while pieces are taken: pieces have no age, and it must not be cut into some. */
+static void test_a_whole_granule_ages_under_some_pressure(void **state)
+{
+	(void)state;
+	uint64_t frame;
+	assert_int_equal(intervals(2).isolated, 0);
+	assert_int_equal(pagehint_zone_alloc(zone, 9, &frame), 0);
+	assert_int_equal(pagehint_zone_free(zone, frame, 9), 0);
+	assert_int_equal(pagehint_reporter_pressure(reporter, PAGEHINT_PRESSURE_SOME, 0), 0);
+	struct pagehint_reporter_stats s = { .struct_size = sizeof(s) };
+	uint64_t next = now;
+	assert_int_equal(pagehint_reporter_step(reporter, now, 0, &next), 0); /* a look begins at once */
+	assert_int_equal(pagehint_reporter_stats(reporter, &s), 0);
+	assert_int_equal(s.order, 4);
+	assert_int_equal(s.isolated, 0);
+	now = next;
+	assert_int_equal(intervals(3).reported, GRANULE * FRAME);
+}
+
+/* What was reported in pieces counts as reported, in the sums and granule by granule. */
+static void test_pieces_are_counted_as_reported(void **state)
+{
+	(void)state;
+	uint64_t frames[512], bits = 0;
+	struct pagehint_origin_free f = { .struct_size = sizeof(f) };
+	uint32_t n;
+	assert_int_equal(pagehint_zone_alloc_batch(zone, 0, 512, frames, &n), 0);
+	for (uint32_t i = 0; i < n; i += 2)
+		assert_int_equal(pagehint_zone_free(zone, frames[i], 0), 0);
+	ph_harvest_free(zone, 9, &f);
+	assert_int_equal(f.reported, f.free - 256);
+	assert_int_equal(pagehint_reporter_pressure(reporter, PAGEHINT_PRESSURE_FULL, 0), 0);
+	(void)intervals(3);
+	ph_harvest_free(zone, 9, &f);
+	assert_int_equal(f.reported, f.free);
+	assert_int_equal(pagehint_zone_granules(zone, PAGEHINT_GRANULES_REPORTED, 0, 64, &bits, 1), 0);
+	assert_int_equal(bits, ~UINT64_C(1)); /* the first is not whole */
+	for (uint32_t i = 1; i < n; i += 2)
+		assert_int_equal(pagehint_zone_free(zone, frames[i], 0), 0);
+	ph_harvest_free(zone, 9, &f);
+	assert_int_equal(f.reported, f.free - 256);
+	assert_int_equal(pagehint_zone_granules(zone, PAGEHINT_GRANULES_REPORTED, 0, 64, &bits, 1), 0);
+	assert_int_equal(bits, ~UINT64_C(1)); /* whole, but half of it was used since */
+	(void)intervals(3);
+	assert_int_equal(pagehint_zone_granules(zone, PAGEHINT_GRANULES_REPORTED, 0, 64, &bits, 1), 0);
+	assert_int_equal(bits, ~UINT64_C(0));
+}
+
 static void test_a_cache_is_asked_to_let_go(void **state)
 {
 	(void)state;
@@ -142,6 +192,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_origin_a_zone, start, stop),
 		cmocka_unit_test_setup_teardown(test_what_was_used_goes_back_once, start, stop),
 		cmocka_unit_test_setup_teardown(test_pressure_reaches_single_frames, start, stop),
+		cmocka_unit_test_setup_teardown(test_a_whole_granule_ages_under_some_pressure, start, stop),
+		cmocka_unit_test_setup_teardown(test_pieces_are_counted_as_reported, start, stop),
 		cmocka_unit_test_setup_teardown(test_a_cache_is_asked_to_let_go, start, stop),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
