@@ -12,7 +12,8 @@
  *
  * Adjacent runs of a batch are merged for the call below (never across the end of a region, as ops.extent has it), and the
  * outcome of a merged run is dealt out to its parts in address order, class by class: freed, accepted, absent, lazy, kept,
- * failed. So the sums of every part and of the batch are exact; of a mixed outcome, which is rare, no place is known.
+ * failed. So the sums of every part and of the batch are exact; what was kept for
+ * its alignment is told of the runs whose edges it is; of any other mixed outcome, which is rare, no place is known.
  */
 #ifndef PAGEHINT_BACKEND_H
 #define PAGEHINT_BACKEND_H
@@ -39,8 +40,9 @@ struct pagehint_gate;
 #define PAGEHINT_DISCARD_ZERO 2u
 
 /* caps of a backend */
-#define PAGEHINT_BACKEND_ASYNC 1u      /* has submit and reap instead of discard */
-#define PAGEHINT_BACKEND_READS_ZERO 2u /* whatever it freed or accepted reads as zero when touched again */
+#define PAGEHINT_BACKEND_ASYNC 1u /* has submit and reap instead of discard */
+/* whatever it freed or accepted reads as zero when touched again; of runs that were merged into one call, once all of it was */
+#define PAGEHINT_BACKEND_READS_ZERO 2u
 
 /**
  * struct pagehint_backend_ops - what an implementation supplies; copied by pagehint_backend_new, fixed for life
@@ -162,8 +164,8 @@ PAGEHINT_API int pagehint_backend_free(struct pagehint_backend *backend);
  * More than pagehint_backend_max_runs go down in several calls. Never touches a byte outside the runs. A run that the
  * gate, a hook or the backing keeps is not an error: its outcome says so.
  * Return: 0; -EINVAL runs NULL with n > 0, a run empty or wrapping, runs that overlap (looked for among those that go down
- * in one call), unknown flags: nothing was done; -EOPNOTSUPP the backend is asynchronous; -EIO the backend's answer cannot be
- * true (failed: backend lied);
+ * in one call), unknown flags: nothing was done; -EOPNOTSUPP the backend is asynchronous; -EIO the backend stopped early
+ * without an error (failed: not tried), or its answer cannot be true (failed: backend lied);
  * -EDEADLK called from one of the backend's own callbacks; -EBUSY another thread is inside the backend; -ENODEV the
  * process is a fork of the one that made it; else the first error of the backend (outcomes tell which run).
  * Thread: one-per-handle.   Cost: O(n log n), syscalls per maximal run.   Since: 0.1
@@ -217,7 +219,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_backend_reap(struct pagehint_backe
  * @ret_done: runs done, or NULL; written also on failure
  *
  * Return: 0; -EOPNOTSUPP the backend has no populate; -ENOMEM the layer below has none; -EINVAL; -EDEADLK; -EBUSY; -ENODEV;
- * -EIO the backend's answer cannot be true, or after_populate returned a positive value;
+ * -EIO the backend stopped early without an error, its answer cannot be true, or after_populate returned a positive value;
  * else the first error of the backend or of after_populate.
  * Thread: one-per-handle.   Cost: O(n), syscalls per run, page faults for what was absent.   Since: 0.1
  */

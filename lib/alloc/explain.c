@@ -17,7 +17,7 @@ void pagehint_zone_explain(const struct pagehint_zone *zone, const struct pagehi
 {
 	struct pagehint_zone_stats s = { .struct_size = sizeof(s) };
 	struct pagehint_origin_free f = { .struct_size = sizeof(f) };
-	if (sink == NULL || pagehint_zone_stats(zone, &s) < 0)
+	if (sink == NULL || sink->line == NULL || pagehint_zone_stats(zone, &s) < 0)
 		return;
 	ph_harvest_free(zone, zone->granule_order, &f);
 	say(sink, "zone: free", s.free, s.total);

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define PH_OPTS_MAX 4096u
+
 /* Copies the caller's struct (or nothing, for NULL) into `to`, which is `size` bytes; its size is `from_size` bytes. */
 static inline int ph_opts_in(void *to, size_t size, const void *from, uint64_t from_size, size_t prefix)
 {
@@ -20,6 +22,8 @@ static inline int ph_opts_in(void *to, size_t size, const void *from, uint64_t f
 		return 0;
 	if (from_size < prefix || from_size > SIZE_MAX)
 		return -EINVAL;
+	if (from_size > PH_OPTS_MAX)
+		return -E2BIG; /* no struct of any version: rather an uninitialised struct_size */
 	const unsigned char *bytes = from;
 	for (size_t i = size; i < from_size; i++)
 		if (bytes[i] != 0)

@@ -53,12 +53,13 @@ void ph_backend_fail_all(const struct pagehint_backend *backend, const struct pa
 }
 
 /* A merged run must not cross the end of a region; where no region is known, nothing is merged. */
-static uint64_t region_end(void *ctx, uint64_t frame)
+static uint64_t region_end(void *ctx, uint64_t frame, uint64_t *ret_least)
 {
 	struct pagehint_backend *backend = ctx;
 	uint64_t frames = 0, least = 0;
 	if (backend->ops.extent(backend->ctx, frame, &frames, &least) < 0)
 		return 0;
+	*ret_least = least >> backend->frame_shift > 1 ? least >> backend->frame_shift : 1;
 	return frames > UINT64_MAX - frame ? UINT64_MAX : frame + frames;
 }
 
@@ -99,7 +100,8 @@ static void note_failure(struct pagehint_backend *backend, const struct pagehint
 static int verify(struct pagehint_backend *backend, const struct ph_merge *merge, int result, uint32_t done)
 {
 	int distrust = done > merge->merged_n || result > 0;
-	int first = result < 0 ? result : 0;
+	/* to stop early is an error, also when nobody says which */
+	int first = result < 0 ? result : done < merge->merged_n ? -EIO : 0;
 	for (uint32_t i = 0; i < merge->merged_n; i++) {
 		struct pagehint_outcome *got = &backend->got[i];
 		uint64_t asked = bytes_of(backend, &merge->merged[i]);
@@ -107,7 +109,7 @@ static int verify(struct pagehint_backend *backend, const struct ph_merge *merge
 			continue;
 		memset(got, 0, sizeof(*got));
 		if (!distrust && i >= done) {
-			ph_outcome_failed(got, asked, PAGEHINT_WHY_NOT_TRIED, result);
+			ph_outcome_failed(got, asked, PAGEHINT_WHY_NOT_TRIED, first);
 			continue;
 		}
 		ph_outcome_failed(got, asked, PAGEHINT_WHY_BACKEND_LIED, -EIO);
@@ -123,7 +125,8 @@ int ph_backend_settle(struct pagehint_backend *backend, struct ph_merge *merge, 
 		      int result, uint32_t done, struct pagehint_outcome *outcomes)
 {
 	int r = verify(backend, merge, result, done);
-	ph_merge_deal(merge, runs, backend->frame_shift, backend->got, outcomes);
+	ph_merge_deal(merge, runs, backend->frame_shift, backend->ops.extent == NULL ? NULL : region_end, backend,
+		      backend->got, outcomes);
 	for (uint32_t i = 0; i < merge->n; i++) {
 		if (merge->part[i] != PH_MERGE_LEFT_OUT) {
 			ph_hooks_after_discard(&backend->hooks, &runs[i], &outcomes[i]);

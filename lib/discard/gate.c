@@ -132,6 +132,8 @@ int pagehint_gate_stats(const struct pagehint_gate *gate, struct pagehint_gate_s
 void pagehint_gate_explain(const struct pagehint_gate *gate, const struct pagehint_sink *sink)
 {
 	char line[160];
+	if (gate == NULL || sink == NULL || sink->line == NULL)
+		return;
 	for (uint32_t i = 0; i < PAGEHINT_INHIBIT_COUNT; i++) {
 		uint64_t n = atomic_load(&gate->closed[i]);
 		if (n == 0)

@@ -28,8 +28,11 @@ struct ph_merge {
 	struct pagehint_run *merged; /* [n] */
 };
 
-/* The first frame that a run which starts at `frame` must not reach; regions end there. */
-typedef uint64_t (*ph_merge_limit)(void *ctx, uint64_t frame);
+/*
+ * The first frame that a run which starts at `frame` must not reach; regions end there. *ret_least: frames that it takes to
+ * free anything there, aligned.
+ */
+typedef uint64_t (*ph_merge_limit)(void *ctx, uint64_t frame, uint64_t *ret_least);
 
 /* Sorts the runs whose part is not LEFT_OUT. Returns 0, or -EINVAL when two of them overlap. O(n) when in order already. */
 int ph_merge_sort(struct ph_merge *merge, const struct pagehint_run *runs, uint32_t n);
@@ -37,8 +40,11 @@ int ph_merge_sort(struct ph_merge *merge, const struct pagehint_run *runs, uint3
 /* After sort: fills merged and part. limit may be NULL. */
 void ph_merge_join(struct ph_merge *merge, const struct pagehint_run *runs, ph_merge_limit limit, void *ctx);
 
-/* After join: got[0..merged_n) are used up and dealt out to outcomes[i] of every run that was not left out. */
+/*
+ * After join: got[0..merged_n) are used up and dealt out to outcomes[i] of every run that was not left out. What was kept for
+ * its alignment goes to the runs whose edges it is; of all else only the sums are known.
+ */
 void ph_merge_deal(const struct ph_merge *merge, const struct pagehint_run *runs, uint32_t frame_shift,
-		   struct pagehint_outcome *got, struct pagehint_outcome *outcomes);
+		   ph_merge_limit limit, void *ctx, struct pagehint_outcome *got, struct pagehint_outcome *outcomes);
 
 #endif

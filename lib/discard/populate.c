@@ -24,7 +24,7 @@ static int populate_chunk(struct pagehint_backend *backend, const struct pagehin
 		}
 	}
 	*ret_done = done;
-	return r;
+	return r == 0 && done < n ? -EIO : r; /* to stop early is an error, also when nobody says which */
 }
 
 static int populate_inside(struct pagehint_backend *backend, const struct pagehint_run *runs, uint32_t n,
@@ -37,8 +37,6 @@ static int populate_inside(struct pagehint_backend *backend, const struct pagehi
 		uint32_t part = n - at < backend->max_runs ? n - at : backend->max_runs, done = 0;
 		r = populate_chunk(backend, runs + at, part, &done);
 		at += done;
-		if (done < part)
-			break;
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t bytes = runs[i].frames << backend->frame_shift;

@@ -81,6 +81,8 @@ void pagehint_map_explain(const struct pagehint_map *map, const struct pagehint_
 {
 	struct pagehint_region_info i = { .struct_size = sizeof(i) };
 	char line[320];
+	if (map == NULL || sink == NULL || sink->line == NULL)
+		return;
 	for (uint64_t at = 0; pagehint_map_next(map, at, &i) == 0; at = i.frame + i.frames) {
 		snprintf(line, sizeof(line),
 			 "frames 0x%" PRIx64 "+0x%" PRIx64 " at 0x%" PRIx64 ": %s%s%s%s%s, page %" PRIu64

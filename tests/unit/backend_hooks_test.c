@@ -38,8 +38,9 @@ static void test_populate_stops(void **state)
 	assert_int_equal(done, 2);
 	assert_int_equal(w.fake.trace_sum.failed, PAGE);
 	assert_int_equal(w.fake.trace_sum.error, -ENOMEM);
+	w.fake.result = 0; /* it stopped and did not say why: nobody may map what is not there */
+	assert_int_equal(pagehint_backend_populate(b, runs, 3, NULL), -EIO);
 	w.fake.short_by = 0;
-	w.fake.result = 0;
 	w.fake.populated = 0;
 	w.fake.populate_refuses_at = 1;
 	assert_int_equal(pagehint_backend_populate(b, runs, 3, &done), -EFAULT);

@@ -213,11 +213,12 @@ static void test_backend_that_fails_or_stops(void **state)
 	fake_setup(&w);
 	w.fake.short_by = 2;
 	struct pagehint_backend *b = fake_open(&w);
-	assert_int_equal(pagehint_backend_discard(b, runs, 3, 0, out, &sum, &done), 0);
+	/* it stopped and did not say why: that is an error, too */
+	assert_int_equal(pagehint_backend_discard(b, runs, 3, 0, out, &sum, &done), -EIO);
 	assert_int_equal(done, 1);
 	assert_int_equal(out[0].freed, PAGE);
 	assert_int_equal(out[1].failed_why, PAGEHINT_WHY_NOT_TRIED);
-	assert_int_equal(out[1].error, 0);
+	assert_int_equal(out[1].error, -EIO);
 	assert_adds_up(&sum, 3 * PAGE);
 	w.fake.result = -ENOMEM;
 	assert_int_equal(pagehint_backend_discard(b, runs, 3, 0, out, &sum, &done), -ENOMEM);
@@ -321,7 +322,7 @@ static void test_chunks(void **state)
 	/* stops at the chunk where the backend stopped; hooks hear nothing of the rest */
 	w.fake.short_by = 1;
 	w.fake.log[0] = 0;
-	assert_int_equal(pagehint_backend_discard(b, runs, 7, 0, NULL, &sum, &done), 0);
+	assert_int_equal(pagehint_backend_discard(b, runs, 7, 0, NULL, &sum, &done), -EIO);
 	assert_int_equal(done, 2);
 	assert_int_equal(sum.failed, 5 * PAGE);
 	assert_null(strstr(w.fake.log, "before 6+1"));

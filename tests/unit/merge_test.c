@@ -26,9 +26,10 @@ static uint32_t order[RUNS], part[RUNS];
 static struct pagehint_run runs[RUNS], merged[RUNS];
 static struct ph_merge merge = { .order = order, .part = part, .merged = merged };
 
-static uint64_t every_64(void *ctx, uint64_t frame)
+static uint64_t every_64(void *ctx, uint64_t frame, uint64_t *ret_least)
 {
 	(void)ctx;
+	*ret_least = 1;
 	return frame - frame % 64 + 64;
 }
 
@@ -69,6 +70,42 @@ static uint32_t count_maximal(const unsigned char *map, int limited)
 	return n;
 }
 
+static uint64_t blocks_of_8(void *ctx, uint64_t frame, uint64_t *ret_least)
+{
+	(void)ctx;
+	(void)frame;
+	*ret_least = 8;
+	return UINT64_MAX;
+}
+
+/* Where less than 8 frames free nothing: neighbours are joined, for two halves make a whole, and each gets its own edge. */
+static void test_edges_go_to_whom_they_belong(void **state)
+{
+	(void)state;
+	const struct pagehint_run given[] = {
+		{ 3, 5 }, { 8, 16 }, { 24, 4 }, { 28, 4 }, { 32, 1 }, { 41, 2 }, { 43, 2 }
+	};
+	const uint64_t kept[] = { 5, 0, 0, 0, 1, 2, 2 };
+	const uint32_t n = sizeof(given) / sizeof(given[0]);
+	struct pagehint_outcome got[2], out[7];
+	memcpy(runs, given, sizeof(given));
+	memset(part, 0, sizeof(part));
+	memset(got, 0, sizeof(got));
+	assert_int_equal(ph_merge_sort(&merge, runs, n), 0);
+	ph_merge_join(&merge, runs, blocks_of_8, NULL);
+	assert_int_equal(merge.merged_n, 2);
+	ph_outcome_accepted(&got[0], 24 * 4096);
+	ph_outcome_kept(&got[0], 6 * 4096, PAGEHINT_WHY_ALIGNMENT);
+	ph_outcome_kept(&got[1], 4 * 4096, PAGEHINT_WHY_ALIGNMENT);
+	ph_merge_deal(&merge, runs, 12, blocks_of_8, NULL, got, out);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(out[i].asked, given[i].frames * 4096);
+		assert_int_equal(out[i].kept, kept[i] * 4096);
+		assert_int_equal(out[i].accepted, (given[i].frames - kept[i]) * 4096);
+	}
+	assert_int_equal(got[0].asked + got[1].asked, 0);
+}
+
 static void check_one(int limited)
 {
 	static unsigned char map[FRAMES + 1];
@@ -92,7 +129,7 @@ static void check_one(int limited)
 		classes[1] += kept;
 		classes[2] += bytes - freed - kept;
 	}
-	ph_merge_deal(&merge, runs, 12, got, out);
+	ph_merge_deal(&merge, runs, 12, limited ? every_64 : NULL, NULL, got, out);
 	for (uint32_t i = 0; i < n; i++) {
 		if (part[i] == PH_MERGE_LEFT_OUT) {
 			assert_int_equal(out[i].asked, 0);
@@ -169,6 +206,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random_batches),
 		cmocka_unit_test(test_overlaps),
+		cmocka_unit_test(test_edges_go_to_whom_they_belong),
 		cmocka_unit_test(test_reasons),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,9 +176,20 @@ static void test_the_explanation_names_what_is_in_the_way(void **state)
 	zone_gone_home(zone);
 }
 
+static void test_nobody_listens(void **state)
+{
+	(void)state;
+	struct pagehint_sink deaf = { NULL, NULL };
+	struct pagehint_zone *zone = zone_full(1, 0, 9);
+	pagehint_zone_explain(zone, NULL);
+	pagehint_zone_explain(zone, &deaf);
+	zone_gone_home(zone);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nobody_listens),
 		cmocka_unit_test(test_granules_of_every_order),
 		cmocka_unit_test(test_bad_granule_ranges),
 		cmocka_unit_test(test_blocks_by_order),
