@@ -21,18 +21,20 @@
 #define LIVE_PASSES 10u
 #define MODEL_ENUM_BYTES (UINT64_C(5) << 30) /* the list walk at 1.5 TiB touches a page a 2 MiB block */
 
-static const struct workload works[] = {
-	{ "bulk0.alloc", WORK_ALLOC, 0, 3, 0, 0 },
-	{ "free_order", WORK_FREE, 0, 3, 0, 0 },
-	{ "free_random", WORK_FREE, 0, 3, 1, 0 },
-	{ "rand0", WORK_PAIRS, 0, 3, 0, 0 },
-	{ "xrand0", WORK_PAIRS, 0, 3, 0, 1 },
-	{ "churn0", WORK_CHURN, 0, 3, 0, 0 },
-	{ "mixed", WORK_MIX, 0, 8, 0, 0 },
-	{ "bulk9.alloc", WORK_ALLOC, HUGE_ORDER, 64, 0, 0 },
-	{ "bulk9.free_random", WORK_FREE, HUGE_ORDER, 64, 1, 0 },
-	{ "rand9", WORK_PAIRS, HUGE_ORDER, 64, 0, 0 },
-};
+/* passes a round: few where one is long, many where it is a matter of microseconds */
+static const struct workload bulk0 = { "bulk0.alloc", WORK_ALLOC, 0, 2, 0, 0 };
+static const struct workload free_order = { "free_order", WORK_FREE, 0, 2, 0, 0 };
+static const struct workload free_random = { "free_random", WORK_FREE, 0, 2, 1, 0 };
+static const struct workload rand0 = { "rand0", WORK_PAIRS, 0, 2, 0, 0 };
+static const struct workload xrand0 = { "xrand0", WORK_PAIRS, 0, 2, 0, 1 };
+static const struct workload churn0 = { "churn0", WORK_CHURN, 0, 2, 0, 0 };
+static const struct workload mixed = { "mixed", WORK_MIX, 0, 8, 0, 0 };
+static const struct workload bulk9 = { "bulk9.alloc", WORK_ALLOC, HUGE_ORDER, 64, 0, 0 };
+static const struct workload bulk9_free = { "bulk9.free_random", WORK_FREE, HUGE_ORDER, 64, 1, 0 };
+static const struct workload rand9 = { "rand9", WORK_PAIRS, HUGE_ORDER, 64, 0, 0 };
+static const struct workload *const works[] = { &bulk0,  &free_order, &free_random, &rand0,      &xrand0,
+						&churn0, &mixed,      &bulk9,       &bulk9_free, &rand9 };
+#define WORKS (sizeof(works) / sizeof(works[0]))
 
 /* The table as it grows. */
 static struct {
@@ -65,7 +67,7 @@ static void add(const struct workload *w, const struct subject *who, unsigned th
 	struct plan *p = &table.plans[table.n];
 	*p = (struct plan) { w, who, &table.outcomes[table.n], table.small ? SMALL_FRAMES : frames, threads };
 	c->n = workload_ops(p);
-	c->batches = w->batches;
+	c->batches = frames > 8 * GIB_FRAMES ? 1 : w->batches;
 	c->open = workload_open;
 	c->arg = p;
 	c->prepare = workload_prepare;
@@ -83,7 +85,7 @@ static void add_own(const struct own_work *w, const struct subject *who, uint64_
 	struct own_plan *p = &table.own_plans[table.n];
 	*p = (struct own_plan) { who, table.small ? SMALL_FRAMES : frames };
 	c->n = per == 0 ? 1 : (uint64_t)((double)p->frames * per);
-	c->batches = 8;
+	c->batches = 4;
 	c->open = w->open;
 	c->arg = p;
 	c->prepare = w->prepare;
@@ -109,7 +111,7 @@ static void add_row(const struct workload *w, unsigned threads, uint64_t frames,
 	add(w, &subject_untracked, threads, frames, size, baseline);
 	if (threads <= subject_list.threads)
 		add(w, &subject_list, threads, frames, size, baseline);
-	if (w->order == 0 && w->kind != WORK_MIX)
+	if (w->order == 0 && w->kind != WORK_MIX && (threads == 1 || w->cross))
 		add(w, &subject_jemalloc, threads, frames, size, baseline);
 }
 
@@ -142,16 +144,16 @@ static void add_own_rows(void)
 static void add_all(unsigned cpus)
 {
 	const uint64_t frames = 8 * GIB_FRAMES;
-	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++)
-		if (!works[i].cross)
-			add_row(&works[i], 1, frames, "", 1);
-	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]) && cpus > 1; i++)
-		add_row(&works[i], 2, frames, ".2t", 1);
+	for (size_t i = 0; i < WORKS; i++)
+		if (!works[i]->cross)
+			add_row(works[i], 1, frames, "", 1);
+	for (size_t i = 0; i < WORKS && cpus > 1; i++)
+		add_row(works[i], 2, frames, ".2t", 1);
 	if (cpus < 2)
 		printf("not applicable: cases of two threads (one CPU)\n");
 	if (subject_jemalloc.loops == NULL)
 		printf("not applicable: cases of jemalloc (built without)\n");
-	add_row(&works[3], 1, 64 * GIB_FRAMES, ".64g", 0); /* rand0 */
+	add_row(&rand0, 1, 64 * GIB_FRAMES, ".64g", 0);
 	add_own_rows();
 }
 
@@ -161,7 +163,7 @@ static void look_for_overlaps(struct found *found)
 	const struct subject *who[] = { &subject_zone, &subject_untracked, &subject_linux };
 	for (unsigned i = 0; i < sizeof(who) / sizeof(who[0]); i++) {
 		struct outcome outcome = { 0 };
-		struct plan p = { &works[4], who[i], &outcome, 8 * GIB_FRAMES, 2 };
+		struct plan p = { &xrand0, who[i], &outcome, 8 * GIB_FRAMES, 2 };
 		uint64_t ops = 0;
 		found->overlaps += workload_live(&p, LIVE_PASSES, &ops);
 		found->ops += ops;

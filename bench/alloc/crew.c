@@ -67,7 +67,7 @@ static void *work(void *arg)
 
 static double run_together(loop_fn loop, void *state, struct job *jobs, unsigned threads)
 {
-	struct member members[CREW_MAX];
+	struct member members[CREW_MAX] = { { NULL, NULL, NULL, 0, 0, NULL, 0, 0 } };
 	pthread_t ids[CREW_MAX];
 	atomic_uint ready = 0;
 	for (unsigned i = 0; i < threads; i++) {
@@ -87,7 +87,7 @@ static double run_together(loop_fn loop, void *state, struct job *jobs, unsigned
 	return end - start;
 }
 
-__attribute__((noinline)) double crew_run(loop_fn loop, void *state, struct job *jobs, unsigned threads)
+static double run(loop_fn loop, void *state, struct job *jobs, unsigned threads)
 {
 	if (threads > 1)
 		return run_together(loop, state, jobs, threads);
@@ -96,9 +96,14 @@ __attribute__((noinline)) double crew_run(loop_fn loop, void *state, struct job 
 	return crew_cpu_ns() - start;
 }
 
+__attribute__((noinline)) double crew_run(loop_fn loop, void *state, struct job *jobs, unsigned threads)
+{
+	return run(loop, state, jobs, threads);
+}
+
 __attribute__((noinline)) void crew_prepare(loop_fn loop, void *state, struct job *jobs, unsigned threads)
 {
-	crew_run(loop, state, jobs, threads);
+	run(loop, state, jobs, threads);
 }
 
 void *bench_map(size_t bytes)

@@ -22,11 +22,10 @@ static inline uint64_t shuffle_below(uint64_t *seed, uint64_t n)
 	return ((shuffle_next(seed) >> 32) * n) >> 32;
 }
 
-/* the first n become a random choice of all m, in random order */
-static inline void shuffle_blocks(struct block *b, uint64_t n, uint64_t m, uint64_t *seed)
+static inline void shuffle_blocks(struct block *b, uint64_t n, uint64_t *seed)
 {
 	for (uint64_t i = 0; i < n; i++) {
-		uint64_t k = i + shuffle_below(seed, m - i);
+		uint64_t k = i + shuffle_below(seed, n - i);
 		struct block held = b[i];
 		b[i] = b[k];
 		b[k] = held;

@@ -21,7 +21,7 @@ void *own_half_huge(const struct own_plan *plan, struct block *blocks, uint64_t 
 		return NULL;
 	loops->fill(state, 0, &job);
 	failed = job.done != job.n;
-	shuffle_blocks(blocks, job.n, job.n, &seed);
+	shuffle_blocks(blocks, job.n, &seed);
 	job.blocks = blocks + half;
 	job.n -= half;
 	loops->empty(state, 0, &job);

@@ -7,9 +7,8 @@
 #include "hands.h"
 #include "shuffle.h"
 
-#define MOST_PAIRS (UINT64_C(1) << 20) /* of a pass, however much memory there is */
-#define ORDERS_SPARE 4u                /* a pass begins anywhere in so many times the orders that it needs */
-#define MIX_HALVES 11u                 /* mean frames of a block in a mix, in halves: 9 * 1/2 + 512 / 512 = 5.5 */
+#define ORDERS_SPARE 4u /* a pass begins anywhere in so many times the orders that it needs */
+#define MIX_HALVES 11u  /* mean frames of a block in a mix, in halves: 9 * 1/2 + 512 / 512 = 5.5 */
 
 struct run {
 	const struct plan *plan;
@@ -19,7 +18,6 @@ struct run {
 	uint8_t *orders;      /* likewise, from i * stride * ORDERS_SPARE on */
 	uint64_t stride;      /* room of a thread [blocks] */
 	uint64_t live;        /* what a thread holds between passes [blocks] */
-	uint64_t pass;        /* what a pass deals with [blocks] */
 	uint64_t seed;
 	int holding;
 };
@@ -40,17 +38,16 @@ static uint64_t share(const struct plan *p)
 	return blocks / p->threads;
 }
 
-static uint64_t pass_of(const struct plan *p)
+/* What a thread holds between passes; a pass deals with each of these once. */
+static uint64_t live_of(const struct plan *p)
 {
-	uint64_t n = share(p);
-	if (p->work->kind != WORK_PAIRS && p->work->kind != WORK_CHURN)
-		return n;
-	return n / 2 < MOST_PAIRS ? n / 2 : MOST_PAIRS;
+	int half = p->work->kind == WORK_PAIRS || p->work->kind == WORK_CHURN;
+	return half ? share(p) / 2 : share(p);
 }
 
 uint64_t workload_ops(const struct plan *p)
 {
-	return is_bulk(p->work) ? pass_of(p) : 2 * pass_of(p);
+	return is_bulk(p->work) ? live_of(p) : 2 * live_of(p);
 }
 
 /* Jobs of all threads: n blocks of each, from `first` of its share on. */
@@ -75,20 +72,20 @@ static void untimed(struct run *r, loop_fn loop)
 	crew_prepare(loop, r->state, r->jobs, r->plan->threads);
 }
 
-/* The first n of each thread's m become random ones of its m, or of everybody's. */
-static void shuffle(struct run *r, uint64_t n, uint64_t m)
+/* The first n of each thread in random order: its own, or everybody's. */
+static void shuffle(struct run *r, uint64_t n)
 {
 	unsigned threads = r->plan->threads;
 	if (!r->plan->work->cross) {
 		for (unsigned i = 0; i < threads; i++)
-			shuffle_blocks(r->blocks + i * r->stride, n, m, &r->seed);
+			shuffle_blocks(r->blocks + i * r->stride, n, &r->seed);
 		return;
 	}
 	for (unsigned i = 0; i < threads; i++) {
 		for (uint64_t k = 0; k < n; k++) {
-			uint64_t other = shuffle_below(&r->seed, m * threads);
+			uint64_t other = shuffle_below(&r->seed, n * threads);
 			struct block *a = &r->blocks[i * r->stride + k];
-			struct block *b = &r->blocks[other / m * r->stride + other % m], held = *a;
+			struct block *b = &r->blocks[other / n * r->stride + other % n], held = *a;
 			*a = *b;
 			*b = held;
 		}
@@ -117,7 +114,7 @@ static void half_fill(struct run *r)
 {
 	const struct loops *loops = r->plan->who->loops;
 	fill_all(r);
-	shuffle(r, r->stride, r->stride);
+	shuffle(r, r->stride);
 	assign(r, r->live, r->stride - r->live);
 	untimed(r, loops->empty);
 	workload_prepare(r, 0);
@@ -146,8 +143,7 @@ void *workload_open(const void *arg)
 		return NULL;
 	r->plan = p;
 	r->stride = share(p);
-	r->pass = pass_of(p);
-	r->live = is_bulk(p->work) || p->work->kind == WORK_MIX ? r->stride : r->stride / 2;
+	r->live = live_of(p);
 	r->seed = SHUFFLE_SEED;
 	r->blocks = bench_map(p->threads * r->stride * sizeof(struct block));
 	memset(r->blocks, 0, p->threads * r->stride * sizeof(struct block));
@@ -178,8 +174,8 @@ void workload_prepare(void *ctx, uint64_t n)
 		fill_all(r);
 	}
 	if (!is_bulk(r->plan->work) || r->plan->work->shuffled)
-		shuffle(r, r->pass, r->live);
-	assign(r, 0, r->pass);
+		shuffle(r, r->live);
+	assign(r, 0, r->live);
 	for (unsigned i = 0; i < r->plan->threads && r->orders != NULL; i++)
 		r->jobs[i].orders = r->orders + i * r->stride * ORDERS_SPARE +
 				    shuffle_below(&r->seed, r->stride * (ORDERS_SPARE - 1));
@@ -199,7 +195,7 @@ double workload_timed(void *ctx, uint64_t n)
 	(void)n;
 	r->holding = kind != WORK_FREE;
 	for (unsigned i = 0; i < r->plan->threads; i++)
-		r->jobs[i].failed += r->jobs[i].done != r->pass;
+		r->jobs[i].failed += r->jobs[i].done != r->live;
 	return ns;
 }
 
@@ -261,7 +257,7 @@ uint64_t workload_live(const struct plan *p, unsigned passes, uint64_t *ret_ops)
 		workload_prepare(r, 0);
 		crew_run(p->who->loops->live, r->state, r->jobs, p->threads);
 		for (unsigned i = 0; i < p->threads; i++) {
-			failed += r->jobs[i].done != r->pass;
+			failed += r->jobs[i].done != r->live;
 			*ret_ops += 2 * r->jobs[i].done;
 		}
 	}
