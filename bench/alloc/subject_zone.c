@@ -2,6 +2,8 @@
  * subject_zone: the library as a subject, tracked and untracked, with a cache a thread. Through its public face and its shared
  * library, as an embedder calls it.
  */
+#include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include <pagehint/cache.h>
@@ -9,11 +11,30 @@
 
 #include "subject_zone.h"
 
+#define RETRIES 10000u
+
+/*
+ * -EAGAIN: a block is between two levels in another thread's hands, or in its cache. An embedder tries again, and so do we;
+ * bounded, so that a block which never comes is a failure.
+ */
+static __attribute__((noinline)) uint64_t take_again(struct zone_subject *s, unsigned thread, uint32_t order, int r)
+{
+	uint64_t frame;
+	for (unsigned i = 0; r == -EAGAIN && i < RETRIES; i++) {
+		sched_yield();
+		r = pagehint_cache_alloc(s->caches[thread], order, &frame);
+		if (r == 0)
+			return frame;
+	}
+	return SUBJECT_NONE;
+}
+
 static inline uint64_t take(void *state, unsigned thread, uint32_t order)
 {
 	struct zone_subject *s = state;
 	uint64_t frame;
-	return pagehint_cache_alloc(s->caches[thread], order, &frame) == 0 ? frame : SUBJECT_NONE;
+	int r = pagehint_cache_alloc(s->caches[thread], order, &frame);
+	return r == 0 ? frame : take_again(s, thread, order, r);
 }
 
 static inline int give(void *state, unsigned thread, uint64_t frame, uint32_t order)
