@@ -5,8 +5,6 @@
  * It is a model, not Linux: see buddy.h for what it leaves out. Each list has its own lock, as Linux's have since 6.0; taken
  * by one thread it costs one atomic. The lists are singly linked and cut at their head, which touches less than Linux does.
  */
-#include <stdlib.h>
-
 #define RECORD_BYTES 64
 #include "buddy.h"
 #include "models.h"
@@ -123,7 +121,7 @@ void linux_model_drain(struct linux_model *m, unsigned cpu)
 
 struct linux_model *linux_model_new(uint64_t frames)
 {
-	struct linux_model *m = bench_map(sizeof(*m));
+	struct linux_model *m = buddy_state_new(sizeof(*m));
 	m->frames = frames;
 	buddy_start(&m->buddy, frames);
 	return m;
@@ -132,7 +130,7 @@ struct linux_model *linux_model_new(uint64_t frames)
 void linux_model_destroy(struct linux_model *m)
 {
 	buddy_end(&m->buddy, m->frames);
-	bench_unmap(m, sizeof(*m));
+	buddy_state_free(m, sizeof(*m));
 }
 
 int linux_model_huge_blocks(const struct linux_model *m, uint64_t *bitmap)

@@ -2,8 +2,6 @@
  * model_list: a buddy allocator with lists and nothing else: records of 16 bytes, no lock, so one thread. What a small
  * kernel or a VMM would write by hand.
  */
-#include <stdlib.h>
-
 #define RECORD_BYTES 16
 #include "buddy.h"
 #include "models.h"
@@ -25,9 +23,7 @@ void list_model_free(struct list_model *m, uint64_t frame, uint32_t order)
 
 struct list_model *list_model_new(uint64_t frames)
 {
-	struct list_model *m = calloc(1, sizeof(*m));
-	if (m == NULL)
-		return NULL;
+	struct list_model *m = buddy_state_new(sizeof(*m));
 	m->frames = frames;
 	buddy_start(&m->buddy, frames);
 	return m;
@@ -36,7 +32,7 @@ struct list_model *list_model_new(uint64_t frames)
 void list_model_destroy(struct list_model *m)
 {
 	buddy_end(&m->buddy, m->frames);
-	free(m);
+	buddy_state_free(m, sizeof(*m));
 }
 
 int list_model_huge_blocks(const struct list_model *m, uint64_t *bitmap)
