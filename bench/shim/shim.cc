@@ -18,6 +18,7 @@ namespace
 {
 
 constexpr unsigned LEAST_ROUNDS = 7;
+constexpr unsigned QUICK_ROUNDS = 3;
 
 struct Series {
 	const bench_case *what;
@@ -45,6 +46,8 @@ struct Options {
 	unsigned rounds = 9;
 	unsigned seed = 1;
 	std::string json;
+	std::string only;
+	bool quick = false;
 };
 
 std::string bench_name;
@@ -88,7 +91,7 @@ class Taker : public benchmark::BenchmarkReporter
 void round_of(benchmark::State &state, const bench_case *c)
 {
 	using clock = std::chrono::steady_clock;
-	void *ctx = c->setup();
+	void *ctx = c->open ? c->open(c->arg) : c->setup();
 	if (ctx == nullptr) {
 		state.SkipWithError("setup failed");
 		return;
@@ -96,6 +99,10 @@ void round_of(benchmark::State &state, const bench_case *c)
 	for (auto _ : state) {
 		if (c->prepare)
 			c->prepare(ctx, c->n);
+		if (c->timed) {
+			state.SetIterationTime(c->timed(ctx, c->n) * 1e-9);
+			continue;
+		}
 		auto start = clock::now();
 		c->batch(ctx, c->n);
 		state.SetIterationTime(std::chrono::duration<double>(clock::now() - start).count());
@@ -118,7 +125,7 @@ bool table_is_right(const bench_case *cases, size_t n)
 	bool compared = false;
 	for (size_t i = 0; i < n; i++) {
 		const bench_case &c = cases[i];
-		if (!c.setup || !c.batch || !c.check || !c.teardown || c.n == 0) {
+		if (!(c.setup || c.open) || !(c.batch || c.timed) || !c.check || !c.teardown || c.n == 0) {
 			fprintf(stderr, "%s: setup, batch, check, teardown and n are required\n", c.name);
 			return false;
 		}
@@ -136,6 +143,24 @@ bool table_is_right(const bench_case *cases, size_t n)
 	return compared;
 }
 
+/* Those that begin with `only`, and the baselines of those. */
+std::vector<bench_case> chosen(const bench_case *cases, size_t n, const std::string &only)
+{
+	std::vector<bool> wanted(n);
+	for (size_t i = 0; i < n; i++) {
+		if (strncmp(cases[i].name, only.c_str(), only.size()) != 0)
+			continue;
+		wanted[i] = true;
+		if (cases[i].baseline)
+			wanted[static_cast<size_t>(index_of(cases, n, cases[i].baseline))] = true;
+	}
+	std::vector<bench_case> out;
+	for (size_t i = 0; i < n; i++)
+		if (wanted[i])
+			out.push_back(cases[i]);
+	return out;
+}
+
 bool parse_number(const char *text, unsigned least, unsigned &out)
 {
 	char *end;
@@ -149,6 +174,11 @@ bool parse_number(const char *text, unsigned least, unsigned &out)
 bool parse(int argc, char **argv, Options &options)
 {
 	for (int i = 1; i < argc; i += 2) {
+		if (strcmp(argv[i], "--quick") == 0) {
+			options.quick = true;
+			i--;
+			continue;
+		}
 		const char *value = i + 1 < argc ? argv[i + 1] : "";
 		bool known = true;
 		if (strcmp(argv[i], "--rounds") == 0)
@@ -157,14 +187,20 @@ bool parse(int argc, char **argv, Options &options)
 			known = parse_number(value, 0, options.seed);
 		else if (strcmp(argv[i], "--json") == 0 && *value)
 			options.json = value;
+		else if (strcmp(argv[i], "--only") == 0 && *value)
+			options.only = value;
 		else
 			known = false;
 		if (!known) {
-			fprintf(stderr, "usage: %s [--rounds N (%u or more)] [--seed N] [--json FILE]\n", argv[0],
-				LEAST_ROUNDS);
+			fprintf(stderr,
+				"usage: %s [--rounds N (%u or more)] [--seed N] [--json FILE] [--quick] [--only "
+				"NAME]\n",
+				argv[0], LEAST_ROUNDS);
 			return false;
 		}
 	}
+	if (options.quick)
+		options.rounds = QUICK_ROUNDS;
 	return true;
 }
 
@@ -218,6 +254,8 @@ void print_table(const std::vector<Series> &all, const std::vector<bench_result>
 	printf("\n%s: %u interleaved rounds, order drawn with seed %u; ns per operation; spread = (max - min) / "
 	       "median\n",
 	       bench_name.c_str(), options.rounds, options.seed);
+	if (options.quick)
+		printf("quick: too few rounds for a figure to be believed\n");
 	printf("%-28s %12s %12s %8s %8s   %-24s %7s %7s\n", "case", "min", "median", "spread", "GiB/s", "baseline",
 	       "min/min", "median");
 	for (size_t i = 0; i < results.size(); i++) {
@@ -297,6 +335,13 @@ int bench_main(int argc, char **argv, const char *bench, const struct bench_case
 	bench_name = bench;
 	if (!parse(argc, argv, options) || !table_is_right(cases, n))
 		return 2;
+	std::vector<bench_case> kept = chosen(cases, n, options.only);
+	if (kept.empty()) {
+		fprintf(stderr, "%s: no case begins with %s\n", bench, options.only.c_str());
+		return 2;
+	}
+	cases = kept.data();
+	n = kept.size();
 	std::vector<Series> all;
 	for (size_t i = 0; i < n; i++) {
 		all.push_back({ &cases[i], {}, false, "" });

@@ -31,6 +31,11 @@ struct bench_case {
 	void (*batch)(void *ctx, uint64_t n);
 	int (*check)(void *ctx); /* 0 = the work was really done; required */
 	void (*teardown)(void *ctx);
+	/* for tables that are made of parts: instead of setup, with the case's own argument */
+	void *(*open)(const void *arg);
+	const void *arg;
+	/* for work that has a clock of its own (thread CPU time, several threads): instead of batch; returns its time [ns] */
+	double (*timed)(void *ctx, uint64_t n);
 };
 
 /* What one case gave, for figures of a bench's own. Times are ns per operation. */
@@ -47,7 +52,9 @@ struct bench_result {
 typedef void (*bench_summary)(const struct bench_result *results, size_t n);
 
 /*
- * Runs the cases of a bench and publishes them. Arguments: [--rounds N] (at least 7, default 9) [--seed N] [--json FILE].
+ * Runs the cases of a bench and publishes them. Arguments: [--rounds N] (at least 7, default 9) [--seed N] [--json FILE]
+ * [--quick] (3 rounds: for a look, not for a figure) [--only NAME] (cases whose name begins so, and their baselines; the
+ * summary gets no others).
  * Returns the exit code of the program: 0; 1 a check or a setup failed; 2 wrong arguments or a wrong table.
  */
 int bench_main(int argc, char **argv, const char *bench, const struct bench_case *cases, size_t n,

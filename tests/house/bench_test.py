@@ -49,6 +49,30 @@ class Shim(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreaterEqual(results["shim_selftest.setups"][0], 14)
 
+    def test_quick_and_only(self):
+        done, results = run("--quick")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(results["shim_selftest.setups"], (6, "calls"))
+        self.assertIn("too few rounds", done.stdout)
+        # a case takes its baseline along; a baseline goes alone
+        for name, cases in [("double", 2), ("doub", 2), ("single", 1)]:
+            done, results = run("--only", name, "--rounds", "7")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(results["shim_selftest.cases"], (cases, "cases"), name)
+            self.assertEqual(results["shim_selftest.setups"], (7 * cases, "calls"), name)
+        done, results = run("--only", "ouble")
+        self.assertEqual((done.returncode, results), (2, {}))
+        self.assertIn("ouble", done.stderr)
+
+    def test_own_clock_and_argument(self):
+        """`open` with its argument instead of setup, `timed` instead of batch: the time is the case's own."""
+        done, results = run("--own-clock")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(results["shim_selftest.setups"], (18, "calls"))
+        # the case says 2 ns an operation, whatever the clock on the wall says
+        self.assertAlmostEqual(results["shim_selftest.double.min"][0], 2, delta=1e-6)
+        self.assertAlmostEqual(results["shim_selftest.double.spread"][0], 0, delta=1e-6)
+
     def test_failed_check_and_setup_fail_the_bench(self):
         for how, why in [("--fail-check", "check failed"), ("--fail-setup", "setup failed")]:
             done, results = run(how)
@@ -57,7 +81,7 @@ class Shim(unittest.TestCase):
             self.assertEqual(results, {}, "a failed bench publishes nothing")
 
     def test_wrong_arguments_and_tables(self):
-        for args in (["--rounds", "6"], ["--rounds"], ["--rounds", "x"], ["--what"], ["--json"], ["--no-baseline"]):
+        for args in (["--rounds", "6"], ["--rounds"], ["--rounds", "x"], ["--what"], ["--json"], ["--only"], ["--no-baseline"]):
             self.assertEqual(run(*args)[0].returncode, 2, args)
 
 

@@ -1,0 +1,45 @@
+"""Instructions of the hot paths, counted by callgrind: they do not depend on the machine's speed or load.
+
+usage: instructions_test.py VALGRIND HOT_PATHS
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+VALGRIND, PROGRAM = "", ""
+
+
+def per_op(what, *more):
+    """Instructions per operation, the loop around the calls included."""
+    with tempfile.TemporaryDirectory() as directory:
+        out = pathlib.Path(directory) / "callgrind.out"
+        done = subprocess.run(
+            [VALGRIND, "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect=count_{what}",
+             f"--callgrind-out-file={out}", PROGRAM, what, *more], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        total = next(line for line in out.read_text().splitlines() if line.startswith(("summary:", "totals:")))
+    ops = int(done.stdout)
+    count = int(total.split()[1]) / ops
+    print(f"{' '.join([what, *more])}: {count:.1f} instructions", file=sys.stderr)
+    assert count > 2, "the counted function was not found"
+    return count
+
+
+class Instructions(unittest.TestCase):
+    def test_cached_pair(self):
+        self.assertLessEqual(per_op("pairs"), 100)
+
+    def test_bulk(self):
+        self.assertLessEqual(per_op("bulk"), 80)
+
+    def test_untracked_costs_less(self):
+        self.assertLess(per_op("pairs", "untracked"), per_op("pairs"))
+        self.assertLess(per_op("bulk", "untracked"), per_op("bulk"))
+
+
+if __name__ == "__main__":
+    VALGRIND, PROGRAM = sys.argv[1:3]
+    del sys.argv[1:3]
+    unittest.main()
