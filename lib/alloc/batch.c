@@ -59,6 +59,10 @@ static uint32_t gather(const struct pagehint_zone *z, uint32_t order, uint32_t n
 /* Frees a whole group or nothing of it. */
 static int free_group(struct pagehint_zone *z, const struct ph_place *p, uint64_t mask)
 {
+	if (z->flags & PAGEHINT_ZONE_UNTRACKED && p->level == 0 && ph_zone_is_present(z, p->slot, p->word * 64)) {
+		ph_level_put(z, p->slot, 0, p->word, mask);
+		return 0;
+	}
 	if (z->flags & (PAGEHINT_ZONE_STRICT | PAGEHINT_ZONE_UNTRACKED) || p->level == PH_WHOLE_LEVEL)
 		return -EALREADY; /* one by one */
 	ph_word *word = ph_track_word(z, p->slot, p->level, p->word);
@@ -84,9 +88,12 @@ int pagehint_zone_free_batch(struct pagehint_zone *zone, uint32_t order, uint32_
 			done += group;
 			continue;
 		}
-		r = pagehint_zone_free(zone, frames[done], order);
-		if (r == 0)
-			done++;
+		/* one by one: it is refused, or has more to check than a word's bits */
+		uint32_t end = done + (group > 1 ? group : 1);
+		while (r == 0 && done < end) {
+			r = pagehint_zone_free(zone, frames[done], order);
+			done += r == 0;
+		}
 	}
 	if (ret_done != NULL)
 		*ret_done = done;
