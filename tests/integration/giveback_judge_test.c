@@ -54,7 +54,10 @@ static void set(const char *key, double value)
 
 static void take_out(const char *key)
 {
-	*item_of(key) = results.items[--results.n];
+	struct result *item = item_of(key);
+
+	results.n--;
+	memmove(item, item + 1, (size_t)(&results.items[results.n] - item) * sizeof(*item));
 }
 
 static void set_of(uint32_t kind, const char *what, double value)
