@@ -166,6 +166,12 @@ static void a_ratio_of_zero_is_a_miss(void **state)
 		assert_int_equal(judged(JUDGE_BUILD, ALL), 1);
 		assert_non_null(strstr(text, ratios[i]));
 	}
+	/* of a pair, both */
+	all_good();
+	set("demo.replay.unreturned_share.2m", 0);
+	set("demo.replay.oracle_share.2m", 0);
+	assert_int_equal(judged(JUDGE_BUILD, ALL), 1);
+	assert_non_null(strstr(text, "demo.replay.oracle_share.2m"));
 }
 
 static void every_backing_is_held_to_the_host(void **state)
