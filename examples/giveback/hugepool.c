@@ -134,8 +134,7 @@ int hugepool_check(uint64_t pages, uint64_t *ret_used, struct why *why)
 	}
 	if (unused < pages + promised) {
 		snprintf(why->text, sizeof(why->text),
-			 "hugetlb: %llu of %llu huge pages are free: run as root with --reserve-hugetlb, or: echo %llu "
-			 "> %s",
+			 "hugetlb: %llu of %llu huge pages are free; as root: --reserve-hugetlb, or echo %llu > %s",
 			 (unsigned long long)(unused - promised), (unsigned long long)pages,
 			 (unsigned long long)(*ret_used + promised + pages), POOL "nr_hugepages");
 		return -ENODEV;
