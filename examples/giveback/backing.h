@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GRANULE_BYTES (UINT64_C(2) << 20)
+#include "sizes.h"
 
 enum { BACKING_ANON, BACKING_THP, BACKING_MEMFD, BACKING_HUGETLB, BACKING_FILE, BACKINGS };
 

@@ -26,16 +26,26 @@ static int bits_per_frame(uint32_t flags, double *ret_bits)
 
 int density_measure(struct results *results, struct why *why)
 {
-	double untracked = 0;
-	double tracked = 0;
-	int rc = bits_per_frame(PAGEHINT_ZONE_UNTRACKED, &untracked);
+	static const struct {
+		const char *name;
+		uint32_t flags;
+	} zones[] = {
+		{ "untracked", PAGEHINT_ZONE_UNTRACKED },
+		{ "tracked", 0 },
+		{ "ladder", PAGEHINT_ZONE_LADDER },
+		{ "strict", PAGEHINT_ZONE_STRICT },
+	};
 
-	rc = rc ? rc : bits_per_frame(0, &tracked);
-	if (rc) {
-		snprintf(why->text, sizeof(why->text), "a zone of %u sections: %s", SECTIONS, strerror(-rc));
-		return rc;
+	for (uint32_t i = 0; i < sizeof(zones) / sizeof(zones[0]); i++) {
+		double bits = 0;
+		int rc = bits_per_frame(zones[i].flags, &bits);
+
+		if (rc) {
+			snprintf(why->text, sizeof(why->text), "a %s zone of %u sections: %s", zones[i].name, SECTIONS,
+				 strerror(-rc));
+			return rc;
+		}
+		results_ratio(results, bits, "bits", "zone.metadata_bits_per_frame.%s", zones[i].name);
 	}
-	results_ratio(results, untracked, "bits", "zone.metadata_bits_per_frame.untracked");
-	results_ratio(results, tracked, "bits", "zone.metadata_bits_per_frame.tracked");
 	return 0;
 }

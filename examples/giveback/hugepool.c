@@ -89,6 +89,11 @@ void hugepool_release(void)
 	lock_fd = -1;
 }
 
+uint64_t hugepool_added(void)
+{
+	return (uint64_t)added;
+}
+
 static void release_and_die(int signal_number)
 {
 	hugepool_release();
@@ -129,10 +134,9 @@ int hugepool_check(uint64_t pages, uint64_t *ret_used, struct why *why)
 	}
 	if (unused < pages + promised) {
 		snprintf(why->text, sizeof(why->text),
-			 "hugetlb: %llu of %llu huge pages are free: run as root with --reserve-hugetlb, or: "
-			 "echo %llu > %snr_hugepages",
+			 "hugetlb: %llu of %llu huge pages are free; as root: --reserve-hugetlb, or echo %llu > %s",
 			 (unsigned long long)(unused - promised), (unsigned long long)pages,
-			 (unsigned long long)(*ret_used + promised + pages), POOL);
+			 (unsigned long long)(*ret_used + promised + pages), POOL "nr_hugepages");
 		return -ENODEV;
 	}
 	return 0;
@@ -168,9 +172,8 @@ int hugepool_reserve(uint64_t pages, struct why *why)
 	rc = write_figure(POOL "nr_hugepages", want);
 	if (rc) {
 		snprintf(why->text, sizeof(why->text),
-			 "hugetlb: huge pages cannot be reserved (%s): run as root, or have root do: echo %llu > "
-			 "%snr_hugepages",
-			 strerror(-rc), (unsigned long long)want, POOL);
+			 "hugetlb: huge pages cannot be reserved (%s): run as root, or have root do: echo %llu > %s",
+			 strerror(-rc), (unsigned long long)want, POOL "nr_hugepages");
 		hugepool_release();
 		return -ENODEV;
 	}

@@ -24,6 +24,9 @@ int hugepool_check(uint64_t pages, uint64_t *ret_used, struct why *why);
  */
 int hugepool_reserve(uint64_t pages, struct why *why);
 
+/* Pages that were added and not taken away yet: 0 when enough were free. */
+uint64_t hugepool_added(void);
+
 /* Takes away what hugepool_reserve added, if anything. */
 void hugepool_release(void);
 

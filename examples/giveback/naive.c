@@ -12,8 +12,6 @@
 #include "host.h"
 #include "pattern.h"
 
-#define GRANULE_FRAMES (GRANULE_BYTES >> PAGE_SHIFT)
-
 void naive_close(struct naive *naive)
 {
 	free(naive->items);

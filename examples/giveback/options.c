@@ -24,7 +24,9 @@ static const char help[] =
 	"  --help              this\n"
 	"\n"
 	"The last line is 'demo: ok', or the lines before say which figure missed its bound; the exit code follows "
-	"it.\n";
+	"it.\n"
+	"Memory that this machine does not have is named there, too. The bounds on what comes back are for the build;\n"
+	"with another trace only what must hold for any is judged: no page lost, and freed is what left the host.\n";
 
 static int parse_backings(const char *list, uint32_t *ret_backings)
 {

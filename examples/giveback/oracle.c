@@ -6,8 +6,6 @@
 #include "backing.h"
 #include "pattern.h"
 
-#define GRANULE_FRAMES (GRANULE_BYTES >> PAGE_SHIFT)
-
 enum { TOUCHED = 1, RESIDENT = 2 };
 
 int oracle_open(struct oracle *oracle, uint64_t frames, uint64_t unit_bytes, uint64_t interval_ns)

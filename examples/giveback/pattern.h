@@ -9,8 +9,7 @@
 
 #include <stdint.h>
 
-#define PAGE_BYTES 4096u
-#define PAGE_SHIFT 12u
+#include "sizes.h"
 
 /* Never 0. */
 uint64_t pattern_seed(uint64_t frame, uint64_t id, uint64_t generation);

@@ -15,6 +15,18 @@ void progress(const char *what, uint64_t done, uint64_t all)
 	fflush(stderr);
 }
 
+void progress_begin(const char *what)
+{
+	if (!isatty(STDERR_FILENO))
+		fprintf(stderr, "%s: begins\n", what);
+}
+
+void progress_end(const char *what, const char *how)
+{
+	if (!isatty(STDERR_FILENO))
+		fprintf(stderr, "%s: %s\n", what, how);
+}
+
 void progress_done(void)
 {
 	if (isatty(STDERR_FILENO))

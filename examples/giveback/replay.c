@@ -34,7 +34,8 @@ struct replay {
 	uint64_t next_step_ns;
 	uint64_t next_sample_ns;
 	uint64_t sweep;
-	uint64_t hook_ns; /* real time spent watching, within the reporter's steps */
+	uint64_t hook_ns;      /* real time spent watching, within the reporter's steps */
+	uint64_t inside_since; /* real time at which the batch went into the backend; 0: none is inside */
 };
 
 static int broken(struct replay *replay, const char *what, int rc)
@@ -45,12 +46,25 @@ static int broken(struct replay *replay, const char *what, int rc)
 	return rc;
 }
 
-/* Hook: a run was given back, says the backend. */
+/* Hook: all runs of a batch are announced before the backend does anything; the last one starts the clock. */
+static int before_discard(void *ctx, const struct pagehint_run *run)
+{
+	struct replay *replay = ctx;
+
+	(void)run;
+	replay->inside_since = clock_ns();
+	return 0;
+}
+
+/* Hook: a run was given back, says the backend; the first of a batch stops the clock. */
 static void after_discard(void *ctx, const struct pagehint_run *run, const struct pagehint_outcome *outcome)
 {
 	struct replay *replay = ctx;
 	uint64_t started = clock_ns();
 
+	if (replay->inside_since)
+		replay->result->inside_ns += started - replay->inside_since;
+	replay->inside_since = 0;
 	if (outcome->kept + outcome->failed == outcome->asked)
 		return; /* nothing happened to it */
 	naive_record(replay->naive, &replay->content, run);
@@ -258,7 +272,12 @@ static int take_down(struct replay *replay, size_t events)
 
 static int open_all(struct replay *replay, uint64_t interval_ns)
 {
-	struct pagehint_hooks hooks = { .struct_size = sizeof(hooks), .ctx = replay, .after_discard = after_discard };
+	struct pagehint_hooks hooks = {
+		.struct_size = sizeof(hooks),
+		.ctx = replay,
+		.before_discard = before_discard,
+		.after_discard = after_discard,
+	};
 	struct engine_ask ask = {
 		.backing = replay->backing,
 		.hooks = &hooks,

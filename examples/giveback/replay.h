@@ -40,7 +40,8 @@ struct replay_result {
 	struct replay_sample ended;   /* two intervals after the last event */
 	struct replay_sample pressed; /* two intervals after the pressure began */
 	int64_t host_freed_bytes;
-	uint64_t step_ns; /* real time in the reporter's steps */
+	uint64_t step_ns;   /* real time in the reporter's steps */
+	uint64_t inside_ns; /* of it, in the backend: probing residency and the calls themselves */
 	uint64_t events;
 	uint64_t foreign;
 	uint64_t allocated_pages;

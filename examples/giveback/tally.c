@@ -8,8 +8,6 @@
 #include "backing.h"
 #include "pattern.h"
 
-#define GRANULE_FRAMES (GRANULE_BYTES >> PAGE_SHIFT)
-
 int tally_open(struct tally *tally, uint64_t frames)
 {
 	*tally = (struct tally) { .frames = frames };

@@ -16,7 +16,6 @@
 #include "pattern.h"
 #include "progress.h"
 
-#define GRANULE_ORDER 9u
 #define INTERVAL_NS UINT64_C(100000000)
 #define BATCH 1024u
 #define STEPS_MAX 1000u
@@ -45,7 +44,7 @@ static int shape_make(struct shape *shape, uint64_t granules)
 			continue;
 		if (granule == 0 || stays(granule - 1))
 			shape->runs[shape->n++].frame = granule << GRANULE_ORDER;
-		shape->runs[shape->n - 1].frames += 1u << GRANULE_ORDER;
+		shape->runs[shape->n - 1].frames += GRANULE_FRAMES;
 		shape->bytes += GRANULE_BYTES;
 	}
 	return 0;

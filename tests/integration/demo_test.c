@@ -102,6 +102,7 @@ static void pass_on_not_applicable(void)
 static int check_backing(const char *backing)
 {
 	char options[80];
+	char line[80];
 	double freed;
 	double host;
 
@@ -109,9 +110,17 @@ static int check_backing(const char *backing)
 	if (run_demo(options) != 0)
 		fail_msg("exit code %d:\n%s", output.code, output.text);
 	pass_on_not_applicable();
-	assert_non_null(strstr(output.text, "demo: ok\n"));
-	if (strstr(output.text, "not applicable:"))
+	snprintf(line, sizeof(line), "%s: begins\n", backing);
+	assert_non_null(strstr(output.text, line));
+	if (strstr(output.text, "not applicable:")) {
+		snprintf(line, sizeof(line), "\ndemo: nothing ran, without %s: ", backing);
+		assert_non_null(strstr(output.text, line));
 		return 0;
+	}
+	assert_non_null(strstr(output.text, "\ndemo: ok\n"));
+	snprintf(line, sizeof(line), "%s: done\n", backing);
+	assert_non_null(strstr(output.text, line));
+	assert_null(strchr(output.text, '\r'));
 	freed = figure_of(backing, "freed_bytes", "bytes");
 	host = figure_of(backing, "host_freed_bytes", "bytes");
 	assert_true(freed >= 4096);
@@ -123,6 +132,10 @@ static int check_backing(const char *backing)
 	assert_true(figure("demo.replay.zone_violations", "count") == 0);
 	assert_true(figure("zone.metadata_bits_per_frame.untracked", "bits") > 1);
 	assert_true(figure("zone.metadata_bits_per_frame.tracked", "bits") > 2);
+	assert_true(figure("zone.metadata_bits_per_frame.ladder", "bits") >=
+		    figure("zone.metadata_bits_per_frame.tracked", "bits") + 1);
+	assert_true(figure("zone.metadata_bits_per_frame.strict", "bits") >=
+		    figure("zone.metadata_bits_per_frame.tracked", "bits") + 1);
 	return 1;
 }
 
@@ -169,6 +182,9 @@ static void hugetlb(void **state)
 
 	(void)state;
 	if (check_backing("hugetlb")) {
+		/* a machine may have had enough; what was added is told */
+		if (before == 0)
+			assert_non_null(strstr(output.text, " huge pages reserved, given back at the end\n"));
 		assert_true(figure_of("hugetlb", "naive_host_freed_bytes", "bytes") == 0);
 		assert_true(figure_of("hugetlb", "naive_wrong_pages", "pages") > 0);
 	}
@@ -206,7 +222,8 @@ static void a_users_own_trace(void **state)
 {
 	(void)state;
 	assert_int_equal(run_demo("--backing anon --quick --trace " SAMPLE), 0);
-	assert_non_null(strstr(output.text, "demo: ok\n"));
+	assert_non_null(strstr(output.text, "\ndemo: ran; the bounds are for the build trace\n"));
+	assert_null(strstr(output.text, "demo: ok"));
 	assert_true(figure_of("anon", "corrupt_pages", "pages") == 0);
 	assert_int_equal(run("'%s' %s %s/packed 2>&1", trace_encode, SAMPLE, directory), 0);
 	assert_non_null(strstr(output.text, "200 events"));
@@ -214,7 +231,7 @@ static void a_users_own_trace(void **state)
 		run("'%s' --quick --backing anon --json %s/demo.json --picture %s/demo.svg --trace %s/packed 2>&1",
 		    giveback, directory, directory, directory),
 		0);
-	assert_non_null(strstr(output.text, "demo: ok\n"));
+	assert_non_null(strstr(output.text, "\ndemo: ran; the bounds are for the build trace\n"));
 }
 
 static void bad_traces_stop_it_with_their_place(void **state)
