@@ -16,6 +16,8 @@
 
 #include <pagehint/gate.h>
 
+#include "support/meeting.h"
+
 #define ROUNDS 1500
 
 struct test {
@@ -107,21 +109,6 @@ struct meeting {
 	int entered;
 	uint64_t both, alone, discards;
 };
-
-#define MEETINGS 20000
-
-static void stroll(uint32_t steps)
-{
-	for (volatile uint32_t i = 0; i < steps; i++) {
-	}
-}
-
-static void await(_Atomic uint32_t *what, uint32_t value)
-{
-	for (uint32_t spins = 1; atomic_load(what) != value; spins++)
-		if (spins % 1024 == 0)
-			sched_yield();
-}
 
 static void *enter_each_round(void *arg)
 {

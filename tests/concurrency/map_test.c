@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "memory/map.h"
+#include "support/meeting.h"
 
 #define CELLS 6
 #define CHURNED 4 /* cells 0..3 come and go, the others stay and are pinned now and then */
@@ -221,21 +222,6 @@ struct meeting {
 	int entered;
 	uint64_t both, alone, discards;
 };
-
-#define MEETINGS 20000
-
-static void stroll(uint32_t steps)
-{
-	for (volatile uint32_t i = 0; i < steps; i++) {
-	}
-}
-
-static void await(_Atomic uint32_t *what, uint32_t value)
-{
-	for (uint32_t spins = 1; atomic_load(what) != value; spins++)
-		if (spins % 1024 == 0)
-			sched_yield();
-}
 
 static void *discarder(void *arg)
 {

@@ -12,6 +12,7 @@
 
 #include "trace-pack.h"
 #include "trace.h"
+#include "traces.h"
 
 #define SAMPLE TRACE_DATA "/perf-script.txt"
 #define MAGIC 8u
@@ -26,26 +27,6 @@ static void *read_file(const char *path, size_t *ret_bytes)
 	*ret_bytes = fread(data, 1, 1u << 20, file);
 	fclose(file);
 	return data;
-}
-
-static void assert_same(const struct trace *a, const struct trace *b)
-{
-	assert_int_equal(a->n, b->n);
-	assert_int_equal(a->allocs, b->allocs);
-	assert_int_equal(a->foreign, b->foreign);
-	assert_int_equal(a->lost, b->lost);
-	for (size_t i = 0; i < a->n; i++) {
-		assert_int_equal(a->events[i].us, b->events[i].us);
-		assert_int_equal(a->events[i].id, b->events[i].id);
-		assert_int_equal(a->events[i].kind, b->events[i].kind);
-		assert_int_equal(a->events[i].order, b->events[i].order);
-		assert_int_equal(a->events[i].migratetype, b->events[i].migratetype);
-	}
-}
-
-static int parse(const char *text, struct trace *trace, struct trace_error *error)
-{
-	return trace_parse("t", text, strlen(text), trace, error);
 }
 
 static void assert_empty(const struct trace *trace)

@@ -11,29 +11,10 @@
 
 #include "trace-pack.h"
 #include "trace.h"
+#include "traces.h"
 
 #define SAMPLE TRACE_DATA "/perf-script.txt"
 #define BUILD TRACE_DATA "/build.trace.zst"
-
-static void assert_same(const struct trace *a, const struct trace *b)
-{
-	assert_int_equal(a->n, b->n);
-	assert_int_equal(a->allocs, b->allocs);
-	assert_int_equal(a->foreign, b->foreign);
-	assert_int_equal(a->lost, b->lost);
-	for (size_t i = 0; i < a->n; i++) {
-		assert_int_equal(a->events[i].us, b->events[i].us);
-		assert_int_equal(a->events[i].id, b->events[i].id);
-		assert_int_equal(a->events[i].kind, b->events[i].kind);
-		assert_int_equal(a->events[i].order, b->events[i].order);
-		assert_int_equal(a->events[i].migratetype, b->events[i].migratetype);
-	}
-}
-
-static int parse(const char *text, struct trace *trace, struct trace_error *error)
-{
-	return trace_parse("t", text, strlen(text), trace, error);
-}
 
 /* Every event of the sample is compared with an independent reading of its line. */
 static void sample_is_read_as_it_stands(void **state)

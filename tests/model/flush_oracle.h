@@ -17,6 +17,7 @@
 #include <pagehint/zone.h>
 
 #include "alloc/flush.h"
+#include "support/chance.h"
 
 #define SECTION ((uint64_t)PAGEHINT_SECTION_FRAMES)
 #define CPUS 67u
@@ -63,24 +64,6 @@ static struct {
 	uint64_t batches, asked, cpus_asked, stale, dirty, replugged, seed;
 	unsigned round;
 } m;
-
-#define REQUIRE(cond)                                                                                           \
-	do {                                                                                                    \
-		if (!(cond)) {                                                                                  \
-			printf("%s:%d: %s is not so (seed %" PRIu64 ", round %u)\n", __FILE__, __LINE__, #cond, \
-			       m.seed, m.round);                                                                \
-			exit(1);                                                                                \
-		}                                                                                               \
-	} while (0)
-
-static uint64_t state;
-static uint64_t rnd(uint64_t n)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (state >> 11) % n;
-}
 
 static uint64_t frame_of(uint32_t i)
 {

@@ -13,6 +13,7 @@
 #include <pagehint/zone.h>
 
 #include "alloc/harvest.h"
+#include "support/chance.h"
 
 #define SECTIONS 3u
 #define FRAMES (SECTIONS * PAGEHINT_SECTION_FRAMES)
@@ -39,24 +40,6 @@ static struct {
 	uint64_t seed, rereported, flags, granule;
 	unsigned round;
 } m;
-
-#define REQUIRE(cond)                                                                                           \
-	do {                                                                                                    \
-		if (!(cond)) {                                                                                  \
-			printf("%s:%d: %s is not so (seed %" PRIu64 ", round %u)\n", __FILE__, __LINE__, #cond, \
-			       m.seed, m.round);                                                                \
-			exit(1);                                                                                \
-		}                                                                                               \
-	} while (0)
-
-static uint64_t state;
-static uint64_t rnd(uint64_t n)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (state >> 11) % n;
-}
 
 static void line(void *ctx, const char *text)
 {
