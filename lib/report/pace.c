@@ -75,11 +75,6 @@ void ph_pace_init(struct ph_pace *pace, uint64_t interval_ns, uint64_t rate, uin
 	pace->enabled = 1;
 }
 
-uint64_t ph_pace_burst(const struct ph_pace *pace)
-{
-	return pace->bucket.depth;
-}
-
 uint32_t ph_pace_grant(struct ph_pace *pace, uint64_t now_ns, uint64_t block, uint64_t unreported, uint64_t *ret_bytes)
 {
 	uint64_t bytes = UINT64_MAX, keep = ph_pace_keep(pace, now_ns);

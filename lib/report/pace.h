@@ -6,8 +6,8 @@
  * Not here: what is done with a grant (cycle.h), where the look stands (look.h).
  * Owns: the token bucket, the window of recent re-use, the back-off, the pressure in force.
  * Called from: the reporter's own thread.
- * Invariants: over any window of w ns at most rate * w + cap bytes are granted, where cap = one bucket (ph_pace_burst or one
- * block, whichever is more); a grant is never less than a block; a pause never exceeds 32 back-offs.
+ * Invariants: over any window of w ns at most rate * w + cap bytes are granted, where cap = one bucket (its depth or one block,
+ * whichever is more); a grant is never less than a block; a pause never exceeds 32 back-offs.
  */
 #ifndef PH_REPORT_PACE_H
 #define PH_REPORT_PACE_H
@@ -75,7 +75,6 @@ void ph_pace_spend(struct ph_pace *pace, uint64_t bytes);
 void ph_pace_refund(struct ph_pace *pace,
 		    uint64_t bytes); /* what was granted in the same step, but was not given back */
 uint64_t ph_pace_refill_ns(const struct ph_pace *pace, uint64_t now_ns, uint64_t block);
-uint64_t ph_pace_burst(const struct ph_pace *pace);
 
 /* Bytes to leave alone: the watermark, or what the busiest of the last intervals used again. 0 under full pressure. */
 uint64_t ph_pace_keep(const struct ph_pace *pace, uint64_t now_ns);
