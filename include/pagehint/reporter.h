@@ -92,7 +92,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_reporter_new(struct pagehint_origi
 
 /**
  * pagehint_reporter_free - frees it; NULL is allowed
- * Return: 0; -EBUSY runs are in flight: pagehint_reporter_stop first (nothing is changed).
+ * Return: 0; -EBUSY runs are in flight: pagehint_reporter_stop first (nothing is changed). In a child after fork always 0:
+ * what is in flight is the parent's, the child's copy of the memory is freed.
  * Thread: init-only.   Cost: one free.   Since: 0.1
  */
 PAGEHINT_API int pagehint_reporter_free(struct pagehint_reporter *reporter);
