@@ -60,8 +60,8 @@ struct pagehint_reporter_stats {
 	uint64_t batches;           /* submitted */
 	uint64_t runs;              /* in them */
 	uint64_t isolated;          /* taken from the origin */
-	uint64_t reported;          /* returned as reported (freed, absent or accepted below) */
-	uint64_t kept;              /* returned unreported */
+	uint64_t reported;          /* returned as reported (freed, absent, accepted or lazy below) */
+	uint64_t kept;              /* returned unreported, and the kept parts of reported runs */
 	uint64_t failed;            /* of kept: by error */
 	uint64_t below_order;       /* free, unreported, too small for the order in force (as of the last look) */
 	uint64_t below_least;       /* free, but below the least size that frees on its backing (as of the last look) */

@@ -19,14 +19,17 @@ static void count_why(struct ph_cycle *cycle, uint32_t why, uint64_t bytes)
 	cycle->counts.kept_at_look[why] = cycle->counts.looks + 1;
 }
 
-static void release(struct ph_cycle *cycle, const struct pagehint_run *run, uint32_t how)
+/* `kept`: bytes of the run that were not given back; all of them unless it is reported. */
+static void release(struct ph_cycle *cycle, const struct pagehint_run *run, uint32_t how, uint64_t kept)
 {
-	uint64_t bytes = bytes_of(cycle, run->frames);
-	if (how == PAGEHINT_RELEASE_REPORTED)
-		cycle->counts.reported += bytes;
-	else
-		cycle->counts.kept += bytes;
+	cycle->counts.reported += bytes_of(cycle, run->frames) - kept;
+	cycle->counts.kept += kept;
 	cycle->origin->ops.release(cycle->origin->ctx, run, how);
+}
+
+static void release_kept(struct ph_cycle *cycle, const struct pagehint_run *run)
+{
+	release(cycle, run, PAGEHINT_RELEASE_KEPT, bytes_of(cycle, run->frames));
 }
 
 /* Gives a whole batch back unreported. The slot is closed first: a release must never see it in flight as well. */
@@ -39,7 +42,7 @@ static void give_up(struct ph_cycle *cycle, struct ph_batch *batch, uint32_t why
 	}
 	ph_queue_close(&cycle->queue, batch);
 	for (uint32_t i = 0; i < batch->n; i++)
-		release(cycle, &batch->runs[i], PAGEHINT_RELEASE_KEPT);
+		release_kept(cycle, &batch->runs[i]);
 }
 
 static void back_off(struct ph_cycle *cycle, uint64_t now_ns, int gained)
@@ -109,29 +112,39 @@ static void mute(struct ph_cycle *cycle, const struct pagehint_run *run, uint32_
 		cycle->muted_to = end;
 }
 
+/* Everything was given back that can be: what is kept of the run is so because of where it lies, and would be again. */
+static int is_done(const struct pagehint_outcome *o, uint64_t bytes)
+{
+	int stays = o->kept_why == PAGEHINT_WHY_ALIGNMENT || o->kept_why == PAGEHINT_WHY_PAGE_CACHE;
+	return o->failed == 0 && (o->kept == 0 || (o->kept < bytes && stays));
+}
+
 /* What a run came to; o is NULL when the answer does not tell. That the classes of an outcome add up is the backend handle's
  * care. Returns bytes that failed; *gained is raised when something was given back. */
 static uint64_t settle(struct ph_cycle *cycle, const struct pagehint_run *run, const struct pagehint_outcome *o,
 		       int *gained)
 {
-	uint64_t bytes = bytes_of(cycle, run->frames), failed = bytes;
+	uint64_t bytes = bytes_of(cycle, run->frames);
 	if (o == NULL) {
 		count_why(cycle, PAGEHINT_WHY_BACKEND_LIED, bytes);
-		release(cycle, run, PAGEHINT_RELEASE_KEPT);
-	} else {
-		failed = o->failed;
-		count_why(cycle, o->kept_why, o->kept);
-		count_why(cycle, o->failed_why, o->failed);
-		if (o->kept == bytes)
-			mute(cycle, run, o->kept_why);
-		if (o->kept + o->failed < bytes)
-			*gained = 1;
-		if (o->failed != 0 && o->error != 0)
-			cycle->counts.error = o->error;
-		release(cycle, run, o->kept + o->failed == 0 ? PAGEHINT_RELEASE_REPORTED : PAGEHINT_RELEASE_KEPT);
+		cycle->counts.failed += bytes;
+		release_kept(cycle, run);
+		return bytes;
 	}
-	cycle->counts.failed += failed;
-	return failed;
+	count_why(cycle, o->kept_why, o->kept);
+	count_why(cycle, o->failed_why, o->failed);
+	if (o->kept == bytes)
+		mute(cycle, run, o->kept_why);
+	if (o->kept + o->failed < bytes)
+		*gained = 1;
+	if (o->failed != 0 && o->error != 0)
+		cycle->counts.error = o->error;
+	cycle->counts.failed += o->failed;
+	if (is_done(o, bytes))
+		release(cycle, run, PAGEHINT_RELEASE_REPORTED, o->kept);
+	else
+		release_kept(cycle, run);
+	return o->failed;
 }
 
 static void answered(struct ph_cycle *cycle, struct ph_batch *batch, uint32_t n, uint64_t now_ns)

@@ -11,6 +11,7 @@ struct fake *fake_new(struct model *model)
 		abort();
 	f->model = model;
 	f->capacity = FAKE_SLOTS;
+	f->half_why = PAGEHINT_WHY_PAGE_CACHE;
 	return f;
 }
 
@@ -56,7 +57,7 @@ static struct pagehint_outcome answer(const struct fake *f, const struct pagehin
 	case ANSWER_HALF:
 		o.freed = o.asked / 2;
 		o.kept = o.asked - o.freed;
-		o.kept_why = PAGEHINT_WHY_PAGE_CACHE;
+		o.kept_why = f->half_why;
 		break;
 	case ANSWER_LIE:
 		o.freed = 3 * o.asked;
