@@ -41,7 +41,7 @@ struct pagehint_reporter_opts {
 	uint32_t flags;             /* PAGEHINT_REPORTER_* */
 	/* rarely needed */
 	uint64_t max_bytes_per_step; /* 0 = 256 MiB; one block of the order in force is always allowed */
-	uint64_t backoff_ns;         /* pause after a failed batch, doubled up to 32 times it; 0 = one interval */
+	uint64_t backoff_ns;         /* pause after a batch in vain, doubled up to 32 times it; 0 = one interval */
 	uint64_t pressure_hold_ns;   /* how long a PSI event lasts; 0 = 10 s */
 	int32_t psi_fd;              /* borrowed */
 	uint32_t max_in_flight;      /* batches in flight; 0 = 2; 1..64 */

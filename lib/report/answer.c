@@ -119,45 +119,72 @@ static int is_done(const struct pagehint_outcome *o, uint64_t bytes)
 	return o->failed == 0 && (o->kept == 0 || (o->kept < bytes && stays));
 }
 
+/* Wholly kept, and it would be again. What is pinned or behind a closed gate is waited for, and asked about again soon. */
+static int is_in_vain(const struct pagehint_outcome *o, uint64_t bytes)
+{
+	return o->kept == bytes && o->kept_why != PAGEHINT_WHY_INHIBITED && o->kept_why != PAGEHINT_WHY_PINNED &&
+	       o->kept_why != PAGEHINT_WHY_NOT_TRIED;
+}
+
+/* what the runs of a batch came to */
+struct sum {
+	uint64_t failed;   /* bytes */
+	uint64_t from, to; /* frames: hull of what was in vain */
+	uint32_t why;      /* of the last in vain; PAGEHINT_WHY_NONE = nothing was */
+	uint32_t gained;   /* something was given back */
+};
+
+static void add_in_vain(struct sum *sum, const struct pagehint_run *run, uint32_t why)
+{
+	uint64_t end = run->frame + run->frames;
+	sum->from = sum->why == PAGEHINT_WHY_NONE || run->frame < sum->from ? run->frame : sum->from;
+	sum->to = end > sum->to ? end : sum->to;
+	sum->why = why;
+}
+
 /* What a run came to; o is NULL when the answer does not tell. That the classes of an outcome add up is the backend handle's
- * care. Returns bytes that failed; *gained is raised when something was given back. */
-static uint64_t settle(struct ph_cycle *cycle, const struct pagehint_run *run, const struct pagehint_outcome *o,
-		       int *gained)
+ * care. */
+static void settle(struct ph_cycle *cycle, const struct pagehint_run *run, const struct pagehint_outcome *o,
+		   struct sum *sum)
 {
 	uint64_t bytes = bytes_of(cycle, run->frames);
 	if (o == NULL) {
 		count_why(cycle, PAGEHINT_WHY_BACKEND_LIED, bytes);
-		cycle->counts.failed += bytes;
+		sum->failed += bytes;
 		release_kept(cycle, run);
-		return bytes;
+		return;
 	}
 	count_why(cycle, o->kept_why, o->kept);
 	count_why(cycle, o->failed_why, o->failed);
 	if (o->kept == bytes)
 		mute(cycle, run, o->kept_why);
+	if (is_in_vain(o, bytes))
+		add_in_vain(sum, run, o->kept_why);
 	if (o->kept + o->failed < bytes)
-		*gained = 1;
+		sum->gained = 1;
 	if (o->failed != 0 && o->error != 0)
 		cycle->counts.error = o->error;
-	cycle->counts.failed += o->failed;
+	sum->failed += o->failed;
 	if (is_done(o, bytes))
 		release(cycle, run, PAGEHINT_RELEASE_REPORTED, o->kept);
 	else
 		release_kept(cycle, run);
-	return o->failed;
 }
 
 static void answered(struct ph_cycle *cycle, struct ph_batch *batch, uint32_t n, uint64_t now_ns)
 {
-	uint64_t failed = 0;
-	int gained = 0;
+	struct sum sum = { 0, 0, 0, PAGEHINT_WHY_NONE, 0 };
 	ph_queue_close(&cycle->queue, batch);
 	for (uint32_t i = 0; i < batch->n; i++)
-		failed += settle(cycle, &batch->runs[i], i < n ? &cycle->outcomes[i] : NULL, &gained);
-	if (failed != 0)
-		back_off(cycle, now_ns, gained);
-	else if (gained)
+		settle(cycle, &batch->runs[i], i < n ? &cycle->outcomes[i] : NULL, &sum);
+	cycle->counts.failed += sum.failed;
+	if (sum.failed != 0)
+		back_off(cycle, now_ns, (int)sum.gained);
+	else if (sum.gained)
 		ph_pace_succeeded(cycle->pace);
+	else if (sum.why != PAGEHINT_WHY_NONE)
+		cycle->counts.backoffs +=
+			(uint64_t)ph_futile_note(&cycle->futile, cycle->pace, now_ns, sum.from, sum.to, sum.why);
 }
 
 /* The other side is gone: nobody will answer, and nobody is left who could discard. */

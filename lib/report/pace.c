@@ -146,14 +146,19 @@ void ph_pace_interval_over(struct ph_pace *pace)
 	pace->reuse_now = 0;
 }
 
+uint64_t ph_pace_pause_ns(const struct ph_pace *pace, uint32_t n)
+{
+	uint32_t doublings = n - 1 < MOST_DOUBLINGS ? n - 1 : MOST_DOUBLINGS;
+	return saturating_mul(pace->backoff_ns, UINT64_C(1) << doublings);
+}
+
 void ph_pace_failed(struct ph_pace *pace, uint64_t now_ns, int gained)
 {
 	if (gained || pace->pause_level == 0)
 		pace->pause_level = 1;
 	else if (pace->pause_level <= MOST_DOUBLINGS)
 		pace->pause_level++;
-	uint64_t pause = saturating_mul(pace->backoff_ns, UINT64_C(1) << (pace->pause_level - 1));
-	pace->pause_until_ns = ph_pace_later(now_ns, pause);
+	pace->pause_until_ns = ph_pace_later(now_ns, ph_pace_pause_ns(pace, pace->pause_level));
 }
 
 void ph_pace_succeeded(struct ph_pace *pace)

@@ -26,7 +26,8 @@ enum {
 	PH_GRANT_DISABLED = 4, /* switched off: only look */
 	PH_GRANT_MUTED = 5,    /* the region or the gate has refused in this look: only look */
 	PH_GRANT_BUDGET = 6,   /* the budget of a step is below one block: only look */
-	PH_GRANT_COUNT = 7
+	PH_GRANT_FUTILE = 7,   /* asked for in vain a moment ago: only look */
+	PH_GRANT_COUNT = 8
 };
 
 /* real bytes a second; starts full */
@@ -80,6 +81,9 @@ uint64_t ph_pace_refill_ns(const struct ph_pace *pace, uint64_t now_ns, uint64_t
 uint64_t ph_pace_keep(const struct ph_pace *pace, uint64_t now_ns);
 void ph_pace_reuse(struct ph_pace *pace, uint64_t bytes); /* so far in this interval */
 void ph_pace_interval_over(struct ph_pace *pace);         /* the next one begins */
+
+/* How long the n-th pause in a row is: one back-off, doubled each time, up to 32 of them. n is not 0. */
+uint64_t ph_pace_pause_ns(const struct ph_pace *pace, uint32_t n);
 
 /* A batch ended with errors; a gain among them keeps the pause from growing. */
 void ph_pace_failed(struct ph_pace *pace, uint64_t now_ns, int gained);

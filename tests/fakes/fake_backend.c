@@ -40,7 +40,8 @@ static void note_batch(struct fake *f, const struct pagehint_run *runs, uint32_t
 static struct pagehint_outcome answer(const struct fake *f, const struct pagehint_run *run)
 {
 	struct pagehint_outcome o = { .asked = run->frames << 12 };
-	switch (f->answer) {
+	int kept = run->frame >= f->kept_from && run->frame < f->kept_to;
+	switch (kept ? (uint32_t)ANSWER_KEPT : f->answer) {
 	case ANSWER_KEPT:
 		o.kept = o.asked;
 		o.kept_why = f->why;
