@@ -157,7 +157,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_reporter_stats(const struct pagehi
 /**
  * pagehint_reporter_explain - names the first missing link when memory does not come back, then the others
  * @reporter: the reporter
- * @sink:     receives the lines
+ * @sink:     receives the lines; NULL, or without a line function: nothing happens
  * Thread: one-per-handle.   Cost: O(regions).   Since: 0.1
  */
 PAGEHINT_API void pagehint_reporter_explain(struct pagehint_reporter *reporter, const struct pagehint_sink *sink);
