@@ -5,9 +5,14 @@
  * The problem: reporting at once costs refaults and many small calls; reporting late leaves memory unreturned; reporting
  * through a slow backend must not hold the allocator back. Why this shape: a state machine that somebody else's event loop
  * steps: every step is bounded, time comes in as an argument, the next deadline goes out. There is no thread.
- * Ageing: a block is taken when it was free at two looks, one interval apart, and untouched between (S3's open question:
- * small blocks get time to merge). So all free memory of the order in force is back within
+ * Ageing: a block of the origin's own order or more is taken when it was free at two looks, one interval apart, and untouched
+ * between (S3's open question: small blocks get time to merge). So all free memory of the order in force is back within
  *     T = bytes / rate + 2 intervals.
+ * Pressure makes less of that. While blocks below the granule of a zone are asked for (its ladder: SOME and FULL), pieces of
+ * it do not age: what is free is taken at the first look that meets it. Under FULL nothing ages, whatever the origin. And a rise
+ * of pressure begins a look at once, so the interval before that look is shorter.
+ * Holding back: a look harvests upwards and stops taking when no more than what is to be left alone is unreported; so what
+ * watermark and hold-back leave alone is what lies at the highest addresses.
  * The four knobs: interval, rate, watermark, hold-back. The defaults are what the tests and the demo run with.
  */
 #ifndef PAGEHINT_REPORTER_H
@@ -35,7 +40,7 @@ struct pagehint_reporter_opts {
 	/* the four knobs */
 	uint64_t interval_ns; /* between two looks; 0 = 2 s */
 	uint64_t rate;        /* bytes a second given back at the most; 0 = no limit */
-	uint64_t watermark;   /* unreported free memory to leave alone [bytes]; 0 = none */
+	uint64_t watermark;   /* unreported free memory to leave alone, the highest [bytes]; 0 = none */
 	uint32_t
 		holdback_intervals; /* keep as much as was re-used in the busiest of so many intervals; 0..64; 0 = keep nothing */
 	uint32_t flags;             /* PAGEHINT_REPORTER_* */
@@ -49,7 +54,7 @@ struct pagehint_reporter_opts {
 
 /* pressure levels: which orders the ladder may go down to */
 #define PAGEHINT_PRESSURE_NONE 0u /* the origin's own order, usually 2 MiB */
-#define PAGEHINT_PRESSURE_SOME 1u /* 64 KiB */
+#define PAGEHINT_PRESSURE_SOME 1u /* 64 KiB; pieces below a zone's granule do not age */
 #define PAGEHINT_PRESSURE_FULL 2u /* one frame; no ageing, no hold-back, no watermark */
 
 /** struct pagehint_reporter_stats - since creation; bytes unless said */

@@ -153,6 +153,7 @@ static void test_held_back(void **state)
 	first_is(&rig, "held back: watermark or recent re-use (6291456 bytes)");
 	assert_int_equal(rig_stats(&rig).reported, 14 * MIB);
 	assert_int_equal(rig_stats(&rig).held_back, 6 * MIB);
+	assert_true(model_is(rig.model, 7 * BLOCK, 3 * BLOCK, FRAME_FREE)); /* the highest */
 	rig_stop(&rig);
 }
 

@@ -4,13 +4,13 @@
 #include "fakes/rig.h"
 
 #define BLOCKS 32u
-#define BLOCK 512u
+#define BLOCK 64u /* frames of order 6 */
 
 /* Half of every run is freed, half kept for this reason. */
 static struct pagehint_reporter_stats halves(uint32_t why, uint64_t until, uint64_t *ret_batches)
 {
 	struct rig rig;
-	struct rig_how how = { .frames = BLOCKS * BLOCK, .order = 9, .max_runs = 8 };
+	struct rig_how how = { .frames = BLOCKS * BLOCK, .order = 6, .max_runs = 8 };
 	rig_start(&rig, &how);
 	rig.fake->answer = ANSWER_HALF;
 	rig.fake->half_why = why;
@@ -68,7 +68,7 @@ static void test_what_is_always_kept_is_left_in_peace(void **state)
 	for (uint32_t why = PAGEHINT_WHY_NONE + 1; why < PAGEHINT_WHY_COUNT; why++) {
 		for (int async = 0; async < 2; async++) {
 			struct rig rig;
-			struct rig_how how = { .frames = BLOCKS * BLOCK, .order = 9, .max_runs = 4, .async = async };
+			struct rig_how how = { .frames = BLOCKS * BLOCK, .order = 6, .max_runs = 4, .async = async };
 			if (why == PAGEHINT_WHY_INHIBITED || why == PAGEHINT_WHY_PINNED ||
 			    why == PAGEHINT_WHY_NOT_TRIED)
 				continue;
@@ -98,7 +98,7 @@ static void test_what_is_kept_holds_up_nothing_else(void **state)
 	(void)state;
 	for (unsigned low = 0; low < 2; low++) {
 		struct rig rig;
-		struct rig_how how = { .frames = BLOCKS * BLOCK, .order = 9, .max_runs = 2 };
+		struct rig_how how = { .frames = BLOCKS * BLOCK, .order = 6, .max_runs = 2 };
 		uint64_t good = low ? 0 : 20;
 		rig_start(&rig, &how);
 		rig.fake->why = PAGEHINT_WHY_PAGE_CACHE;
