@@ -5,10 +5,15 @@
  * The problem: reporting at once costs refaults and many small calls; reporting late leaves memory unreturned; reporting
  * through a slow backend must not hold the allocator back. Why this shape: a state machine that somebody else's event loop
  * steps: every step is bounded, time comes in as an argument, the next deadline goes out. There is no thread.
- * Ageing: a block is taken when it was free at two looks, one interval apart, and untouched between (S3's open question:
- * small blocks get time to merge). So all free memory of the order in force is back within
+ * Ageing: a block of the origin's own order or more is taken when it was free at two looks, one interval apart, and untouched
+ * between (S3's open question: small blocks get time to merge). So all free memory of the order in force is back within
  *     T = bytes / rate + 2 intervals.
- * The four knobs: interval, rate, watermark, hold-back. The defaults are what the tests and the demo run with.
+ * Pressure makes less of that. While blocks below the granule of a zone are asked for (its ladder: SOME and FULL), pieces of
+ * it do not age: what is free is taken at the first look that meets it. Under FULL nothing ages, whatever the origin. And a rise
+ * of pressure begins a look at once, so the interval before that look is shorter.
+ * Holding back: a look harvests upwards and stops taking when no more than what is to be left alone is unreported; so what
+ * watermark and hold-back leave alone is what lies at the highest addresses.
+ * The four knobs: interval, rate, watermark, hold-back.
  */
 #ifndef PAGEHINT_REPORTER_H
 #define PAGEHINT_REPORTER_H
@@ -35,13 +40,13 @@ struct pagehint_reporter_opts {
 	/* the four knobs */
 	uint64_t interval_ns; /* between two looks; 0 = 2 s */
 	uint64_t rate;        /* bytes a second given back at the most; 0 = no limit */
-	uint64_t watermark;   /* unreported free memory to leave alone [bytes]; 0 = none */
+	uint64_t watermark;   /* unreported free memory to leave alone, the highest [bytes]; 0 = none */
 	uint32_t
 		holdback_intervals; /* keep as much as was re-used in the busiest of so many intervals; 0..64; 0 = keep nothing */
 	uint32_t flags;             /* PAGEHINT_REPORTER_* */
 	/* rarely needed */
 	uint64_t max_bytes_per_step; /* 0 = 256 MiB; one block of the order in force is always allowed */
-	uint64_t backoff_ns;         /* pause after a failed batch, doubled up to 32 times it; 0 = one interval */
+	uint64_t backoff_ns;         /* pause after a batch in vain, doubled up to 32 times it; 0 = one interval */
 	uint64_t pressure_hold_ns;   /* how long a PSI event lasts; 0 = 10 s */
 	int32_t psi_fd;              /* borrowed */
 	uint32_t max_in_flight;      /* batches in flight; 0 = 2; 1..64 */
@@ -49,7 +54,7 @@ struct pagehint_reporter_opts {
 
 /* pressure levels: which orders the ladder may go down to */
 #define PAGEHINT_PRESSURE_NONE 0u /* the origin's own order, usually 2 MiB */
-#define PAGEHINT_PRESSURE_SOME 1u /* 64 KiB */
+#define PAGEHINT_PRESSURE_SOME 1u /* 64 KiB; pieces below a zone's granule do not age */
 #define PAGEHINT_PRESSURE_FULL 2u /* one frame; no ageing, no hold-back, no watermark */
 
 /** struct pagehint_reporter_stats - since creation; bytes unless said */
@@ -60,8 +65,8 @@ struct pagehint_reporter_stats {
 	uint64_t batches;           /* submitted */
 	uint64_t runs;              /* in them */
 	uint64_t isolated;          /* taken from the origin */
-	uint64_t reported;          /* returned as reported (freed, absent or accepted below) */
-	uint64_t kept;              /* returned unreported */
+	uint64_t reported;          /* returned as reported (freed, absent, accepted or lazy below) */
+	uint64_t kept;              /* returned unreported, and the kept parts of reported runs */
 	uint64_t failed;            /* of kept: by error */
 	uint64_t below_order;       /* free, unreported, too small for the order in force (as of the last look) */
 	uint64_t below_least;       /* free, but below the least size that frees on its backing (as of the last look) */
@@ -92,7 +97,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_reporter_new(struct pagehint_origi
 
 /**
  * pagehint_reporter_free - frees it; NULL is allowed
- * Return: 0; -EBUSY runs are in flight: pagehint_reporter_stop first (nothing is changed).
+ * Return: 0; -EBUSY runs are in flight: pagehint_reporter_stop first (nothing is changed). In a child after fork always 0:
+ * what is in flight is the parent's, the child's copy of the memory is freed.
  * Thread: init-only.   Cost: one free.   Since: 0.1
  */
 PAGEHINT_API int pagehint_reporter_free(struct pagehint_reporter *reporter);
@@ -156,7 +162,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_reporter_stats(const struct pagehi
 /**
  * pagehint_reporter_explain - names the first missing link when memory does not come back, then the others
  * @reporter: the reporter
- * @sink:     receives the lines
+ * @sink:     receives the lines; NULL, or without a line function: nothing happens
  * Thread: one-per-handle.   Cost: O(regions).   Since: 0.1
  */
 PAGEHINT_API void pagehint_reporter_explain(struct pagehint_reporter *reporter, const struct pagehint_sink *sink);

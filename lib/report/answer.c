@@ -19,14 +19,17 @@ static void count_why(struct ph_cycle *cycle, uint32_t why, uint64_t bytes)
 	cycle->counts.kept_at_look[why] = cycle->counts.looks + 1;
 }
 
-static void release(struct ph_cycle *cycle, const struct pagehint_run *run, uint32_t how)
+/* `kept`: bytes of the run that were not given back; all of them unless it is reported. */
+static void release(struct ph_cycle *cycle, const struct pagehint_run *run, uint32_t how, uint64_t kept)
 {
-	uint64_t bytes = bytes_of(cycle, run->frames);
-	if (how == PAGEHINT_RELEASE_REPORTED)
-		cycle->counts.reported += bytes;
-	else
-		cycle->counts.kept += bytes;
+	cycle->counts.reported += bytes_of(cycle, run->frames) - kept;
+	cycle->counts.kept += kept;
 	cycle->origin->ops.release(cycle->origin->ctx, run, how);
+}
+
+static void release_kept(struct ph_cycle *cycle, const struct pagehint_run *run)
+{
+	release(cycle, run, PAGEHINT_RELEASE_KEPT, bytes_of(cycle, run->frames));
 }
 
 /* Gives a whole batch back unreported. The slot is closed first: a release must never see it in flight as well. */
@@ -39,7 +42,7 @@ static void give_up(struct ph_cycle *cycle, struct ph_batch *batch, uint32_t why
 	}
 	ph_queue_close(&cycle->queue, batch);
 	for (uint32_t i = 0; i < batch->n; i++)
-		release(cycle, &batch->runs[i], PAGEHINT_RELEASE_KEPT);
+		release_kept(cycle, &batch->runs[i]);
 }
 
 static void back_off(struct ph_cycle *cycle, uint64_t now_ns, int gained)
@@ -109,42 +112,79 @@ static void mute(struct ph_cycle *cycle, const struct pagehint_run *run, uint32_
 		cycle->muted_to = end;
 }
 
-/* What a run came to; o is NULL when the answer does not tell. That the classes of an outcome add up is the backend handle's
- * care. Returns bytes that failed; *gained is raised when something was given back. */
-static uint64_t settle(struct ph_cycle *cycle, const struct pagehint_run *run, const struct pagehint_outcome *o,
-		       int *gained)
+/* Everything was given back that can be: what is kept of the run is so because of where it lies, and would be again. */
+static int is_done(const struct pagehint_outcome *o, uint64_t bytes)
 {
-	uint64_t bytes = bytes_of(cycle, run->frames), failed = bytes;
+	int stays = o->kept_why == PAGEHINT_WHY_ALIGNMENT || o->kept_why == PAGEHINT_WHY_PAGE_CACHE;
+	return o->failed == 0 && (o->kept == 0 || (o->kept < bytes && stays));
+}
+
+/* Wholly kept, and it would be again. What is pinned or behind a closed gate is waited for, and asked about again soon. */
+static int is_in_vain(const struct pagehint_outcome *o, uint64_t bytes)
+{
+	return o->kept == bytes && o->kept_why != PAGEHINT_WHY_INHIBITED && o->kept_why != PAGEHINT_WHY_PINNED &&
+	       o->kept_why != PAGEHINT_WHY_NOT_TRIED;
+}
+
+/* what the runs of a batch came to */
+struct sum {
+	uint64_t failed;   /* bytes */
+	uint64_t from, to; /* frames: hull of what was in vain */
+	uint32_t why;      /* of the last in vain; PAGEHINT_WHY_NONE = nothing was */
+	uint32_t gained;   /* something was given back */
+};
+
+static void add_in_vain(struct sum *sum, const struct pagehint_run *run, uint32_t why)
+{
+	uint64_t end = run->frame + run->frames;
+	sum->from = sum->why == PAGEHINT_WHY_NONE || run->frame < sum->from ? run->frame : sum->from;
+	sum->to = end > sum->to ? end : sum->to;
+	sum->why = why;
+}
+
+/* What a run came to; o is NULL when the answer does not tell. That the classes of an outcome add up is the backend handle's
+ * care. */
+static void settle(struct ph_cycle *cycle, const struct pagehint_run *run, const struct pagehint_outcome *o,
+		   struct sum *sum)
+{
+	uint64_t bytes = bytes_of(cycle, run->frames);
 	if (o == NULL) {
 		count_why(cycle, PAGEHINT_WHY_BACKEND_LIED, bytes);
-		release(cycle, run, PAGEHINT_RELEASE_KEPT);
-	} else {
-		failed = o->failed;
-		count_why(cycle, o->kept_why, o->kept);
-		count_why(cycle, o->failed_why, o->failed);
-		if (o->kept == bytes)
-			mute(cycle, run, o->kept_why);
-		if (o->kept + o->failed < bytes)
-			*gained = 1;
-		if (o->failed != 0 && o->error != 0)
-			cycle->counts.error = o->error;
-		release(cycle, run, o->kept + o->failed == 0 ? PAGEHINT_RELEASE_REPORTED : PAGEHINT_RELEASE_KEPT);
+		sum->failed += bytes;
+		release_kept(cycle, run);
+		return;
 	}
-	cycle->counts.failed += failed;
-	return failed;
+	count_why(cycle, o->kept_why, o->kept);
+	count_why(cycle, o->failed_why, o->failed);
+	if (o->kept == bytes)
+		mute(cycle, run, o->kept_why);
+	if (is_in_vain(o, bytes))
+		add_in_vain(sum, run, o->kept_why);
+	if (o->kept + o->failed < bytes)
+		sum->gained = 1;
+	if (o->failed != 0 && o->error != 0)
+		cycle->counts.error = o->error;
+	sum->failed += o->failed;
+	if (is_done(o, bytes))
+		release(cycle, run, PAGEHINT_RELEASE_REPORTED, o->kept);
+	else
+		release_kept(cycle, run);
 }
 
 static void answered(struct ph_cycle *cycle, struct ph_batch *batch, uint32_t n, uint64_t now_ns)
 {
-	uint64_t failed = 0;
-	int gained = 0;
+	struct sum sum = { 0, 0, 0, PAGEHINT_WHY_NONE, 0 };
 	ph_queue_close(&cycle->queue, batch);
 	for (uint32_t i = 0; i < batch->n; i++)
-		failed += settle(cycle, &batch->runs[i], i < n ? &cycle->outcomes[i] : NULL, &gained);
-	if (failed != 0)
-		back_off(cycle, now_ns, gained);
-	else if (gained)
+		settle(cycle, &batch->runs[i], i < n ? &cycle->outcomes[i] : NULL, &sum);
+	cycle->counts.failed += sum.failed;
+	if (sum.failed != 0)
+		back_off(cycle, now_ns, (int)sum.gained);
+	else if (sum.gained)
 		ph_pace_succeeded(cycle->pace);
+	else if (sum.why != PAGEHINT_WHY_NONE)
+		cycle->counts.backoffs +=
+			(uint64_t)ph_futile_note(&cycle->futile, cycle->pace, now_ns, sum.from, sum.to, sum.why);
 }
 
 /* The other side is gone: nobody will answer, and nobody is left who could discard. */

@@ -84,7 +84,7 @@ static void explain(void *ctx, const struct pagehint_sink *sink)
 	struct pagehint_origin_free sum = { .struct_size = sizeof(sum) };
 	uint64_t count = pagehint_bitmap_count(o->bitmap);
 	char text[LINE];
-	if (o->bitmap->present == 0)
+	if (ph_bitmap_present(o->bitmap, 0) == o->bitmap->sections) /* asked of the index: others may add meanwhile */
 		sink->line(sink->ctx, "bitmap: no section is present, so there is nothing to report");
 	if (count < o->opts.threshold) {
 		snprintf(text, sizeof(text),

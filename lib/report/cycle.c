@@ -40,6 +40,7 @@ void ph_cycle_look_begin(struct ph_cycle *cycle, uint64_t now_ns)
 	cycle->handed_out = now.handed_out;
 	cycle->begun = 1;
 	cycle->muted_to = 0;
+	ph_futile_look(&cycle->futile, now_ns);
 	if (cycle->room < cycle->queue.n_slots)
 		cycle->room++;
 	ph_look_begin(&cycle->look);
@@ -66,7 +67,8 @@ static void look_over(struct ph_cycle *cycle)
 }
 
 /* How many frames may be isolated in blocks of `block` bytes? PH_GRANT_TAKE or why not; *ret_frames with the former only. */
-static uint32_t decide(struct ph_cycle *cycle, const struct ph_allowance *allow, uint64_t block, uint64_t *ret_frames)
+static uint32_t decide(struct ph_cycle *cycle, const struct ph_allowance *allow, uint64_t block, int futile,
+		       uint64_t *ret_frames)
 {
 	uint64_t unreported = 0, bytes = 0;
 	if (ph_pace_keep(cycle->pace, allow->now_ns) != 0) {
@@ -76,8 +78,13 @@ static uint32_t decide(struct ph_cycle *cycle, const struct ph_allowance *allow,
 		unreported = less(now.free, now.reported) << cycle->frame_shift;
 	}
 	uint32_t answer = ph_pace_grant(cycle->pace, allow->now_ns, block, unreported, &bytes);
-	if (answer == PH_GRANT_TAKE && cycle->look.cursor < cycle->muted_to)
-		return PH_GRANT_MUTED;
+	/* nor is the rate waited for where nothing would be taken */
+	if (answer == PH_GRANT_TAKE || answer == PH_GRANT_RATE) {
+		if (cycle->look.cursor < cycle->muted_to)
+			return PH_GRANT_MUTED;
+		if (futile)
+			return PH_GRANT_FUTILE;
+	}
 	if (answer == PH_GRANT_TAKE)
 		*ret_frames = bytes >> cycle->frame_shift;
 	return answer;
@@ -183,8 +190,7 @@ static int open_batch(struct ph_cycle *cycle)
 }
 
 /* One window: 0, or what to stop for. *spent: bytes isolated in this step so far. */
-static uint32_t look_at(struct ph_cycle *cycle, struct ph_allowance *allow, const struct ph_window *window,
-			uint64_t *spent)
+static uint32_t look_at(struct ph_cycle *cycle, struct ph_allowance *allow, struct ph_window *window, uint64_t *spent)
 {
 	uint64_t max_frames = UINT64_MAX >> cycle->frame_shift;
 	uint32_t order = window_order(cycle, window);
@@ -194,7 +200,8 @@ static uint32_t look_at(struct ph_cycle *cycle, struct ph_allowance *allow, cons
 	}
 	uint64_t block = UINT64_C(1) << (cycle->frame_shift + order);
 	send_if_full(cycle, allow->now_ns);
-	uint32_t answer = decide(cycle, allow, block, &max_frames);
+	int futile = ph_futile_cut(&cycle->futile, allow->now_ns, window);
+	uint32_t answer = decide(cycle, allow, block, futile, &max_frames);
 	if (answer == PH_GRANT_RATE) {
 		allow->refill_ns = ph_pace_refill_ns(cycle->pace, allow->now_ns, block);
 		return PH_STOP_RATE;

@@ -17,6 +17,7 @@
 
 #include <pagehint/backend.h>
 
+#include "report/futile.h"
 #include "report/look.h"
 #include "report/origin.h"
 #include "report/pace.h"
@@ -45,6 +46,7 @@ struct ph_cycle {
 	struct ph_look look;
 	struct ph_tally last; /* of the last look that was over */
 	struct ph_counts counts;
+	struct ph_futile futile;
 	uint64_t muted_to;    /* frames below this are only looked at for the rest of this look */
 	uint64_t interval_ns; /* when the interval began in which re-use is counted */
 	uint64_t reuse_base;  /* handed_out at that time [frames] */

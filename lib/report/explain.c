@@ -73,18 +73,46 @@ static void say_backend(const struct pagehint_reporter *r, const struct pagehint
 	}
 }
 
+static void say_futile(const struct pagehint_reporter *r, const struct pagehint_sink *sink)
+{
+	const struct ph_futile *futile = &r->cycle.futile;
+	char line[LINE];
+	if (futile->rounds == 0 || r->now_ns >= futile->until_ns)
+		return;
+	snprintf(line, sizeof(line), "kept: %s; in vain %" PRIu32 " times, not tried for %" PRIu64 " ms more",
+		 ph_why_text(futile->why), futile->rounds, (futile->until_ns - r->now_ns) / 1000000);
+	say(sink, line, bytes_of(r, r->cycle.last.could[PH_GRANT_FUTILE]));
+}
+
+/* kept at the edges of what was given back: that is the least of reasons */
+static int at_edges(uint32_t why)
+{
+	return why == PAGEHINT_WHY_ALIGNMENT || why == PAGEHINT_WHY_PAGE_CACHE;
+}
+
 /* reasons of the last looks; the gate first, since nothing at all goes through a closed one */
-static void say_kept(const struct pagehint_reporter *r, const struct pagehint_sink *sink)
+static void say_kept(const struct pagehint_reporter *r, const struct pagehint_sink *sink, int edges)
 {
 	const struct ph_counts *counts = &r->cycle.counts;
 	char line[LINE];
 	for (uint32_t why = 0; why < PAGEHINT_WHY_COUNT; why++) {
 		uint64_t at = counts->kept_at_look[why];
+		if (at_edges(why) != edges)
+			continue;
 		if (at != 0 && counts->looks + 1 - at < RECENT_LOOKS) {
 			snprintf(line, sizeof(line), "kept: %s", ph_why_text(why));
 			say(sink, line, counts->kept_by[why]);
 		}
 	}
+}
+
+/* A look that waits: what is still young then is so because the look has not come to it again. */
+static void say_stopped(const struct pagehint_reporter *r, const struct pagehint_sink *sink)
+{
+	if (r->cycle.look.active && r->stop == PH_STOP_RATE)
+		sink->line(sink->ctx, "rate: waiting for the rate limit");
+	if (r->cycle.look.active && r->stop == PH_STOP_ROOM)
+		sink->line(sink->ctx, "room: waiting for the backend to answer");
 }
 
 static void say_left(const struct pagehint_reporter *r, const struct pagehint_sink *sink)
@@ -104,10 +132,10 @@ static void say_left(const struct pagehint_reporter *r, const struct pagehint_si
 	say(sink, "below least: smaller than what frees anything on its backing", bytes_of(r, last->below_least));
 	say(sink, "hidden: free, but in caches", bytes_of(r, last->hidden));
 	say(sink, "young: not free for a whole interval yet", bytes_of(r, last->young));
-	if (r->cycle.look.active && r->stop == PH_STOP_RATE)
-		sink->line(sink->ctx, "rate: waiting for the rate limit");
-	if (r->cycle.look.active && r->stop == PH_STOP_ROOM)
-		sink->line(sink->ctx, "room: waiting for the backend to answer");
+	if (r->cycle.queue.frames != 0 && !ph_reporter_silent(r)) {
+		snprintf(line, sizeof(line), "in flight: %" PRIu64 " bytes", bytes_of(r, r->cycle.queue.frames));
+		sink->line(sink->ctx, line);
+	}
 	if (r->psi_error != 0) {
 		snprintf(line, sizeof(line), "pressure: the PSI fd cannot be polled, error %d", -r->psi_error);
 		sink->line(sink->ctx, line);
@@ -140,7 +168,10 @@ static void say_all(const struct pagehint_reporter *r, const struct pagehint_sin
 	if (r->cycle.counts.looks == 0)
 		own.line(own.ctx, "no look yet: the first pass over the origin is not over");
 	say_backend(r, &own);
-	say_kept(r, &own);
+	say_kept(r, &own, 0);
+	say_stopped(r, &own);
+	say_futile(r, &own);
+	say_kept(r, &own, 1);
 	say_left(r, &own);
 	if (counter.lines == 0)
 		own.line(own.ctx, "nothing stands in the way");

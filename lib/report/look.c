@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 
-#define STRIDE 512u
+#define STRIDE_SHIFT 21u /* of 2 MiB */
 
 void ph_look_begin(struct ph_look *look)
 {
@@ -59,14 +59,16 @@ static int extent(struct pagehint_backend *backend, uint64_t frame, uint64_t *re
 	return 0;
 }
 
-/* first frame of the region that ends at `end`; `missed` is outside it, `hit` inside */
-static uint64_t region_start(struct pagehint_backend *backend, uint64_t missed, uint64_t hit, uint64_t end,
-			     uint32_t *work)
+/*
+ * The first frame of a region behind `missed`, which has none; `hit` has one. Whose region the frames between have is not asked:
+ * a small one that touches the larger one above it is found as well.
+ */
+static uint64_t region_start(struct pagehint_backend *backend, uint64_t missed, uint64_t hit, uint32_t *work)
 {
 	while (missed + 1 < hit) {
-		uint64_t middle = missed + (hit - missed) / 2, middle_end = 0, least;
+		uint64_t middle = missed + (hit - missed) / 2, end, least;
 		spend(work);
-		if (extent(backend, middle, &middle_end, &least) == 0 && middle_end == end)
+		if (extent(backend, middle, &end, &least) == 0)
 			hit = middle;
 		else
 			missed = middle;
@@ -75,18 +77,18 @@ static uint64_t region_start(struct pagehint_backend *backend, uint64_t missed, 
 }
 
 /* Walks over frames that no region has: 0 at a region, -ENOENT at the end of the span, -EAGAIN no work left. */
-static int cross_hole(struct ph_look *look, struct pagehint_backend *backend, uint32_t *work)
+static int cross_hole(struct ph_look *look, struct pagehint_backend *backend, uint64_t stride, uint32_t *work)
 {
 	while (*work > 0) {
 		uint64_t missed = look->cursor, end, least;
-		uint64_t hit = ph_round_down(missed, STRIDE) + STRIDE;
+		uint64_t hit = ph_round_down(missed, stride) + stride;
 		int last = hit >= look->span_end || hit < missed;
 		if (last)
 			hit = look->span_end - 1;
 		spend(work);
 		int found = hit > missed && extent(backend, hit, &end, &least) == 0;
 		if (found)
-			hit = region_start(backend, missed, hit, end, work);
+			hit = region_start(backend, missed, hit, work);
 		else if (last)
 			hit = look->span_end;
 		look->tally.no_region += hit - missed;
@@ -102,6 +104,8 @@ static int cross_hole(struct ph_look *look, struct pagehint_backend *backend, ui
 int ph_look_window(struct ph_look *look, const struct pagehint_origin *origin, struct pagehint_backend *backend,
 		   uint32_t *work, struct ph_window *ret_window)
 {
+	uint32_t shift = origin->ops.frame_shift;
+	uint64_t stride = shift < STRIDE_SHIFT ? UINT64_C(1) << (STRIDE_SHIFT - shift) : 1;
 	while (*work > 0) {
 		uint64_t end, least;
 		int err = find_span(look, origin);
@@ -115,7 +119,7 @@ int ph_look_window(struct ph_look *look, const struct pagehint_origin *origin, s
 			ret_window->least_bytes = least;
 			return 0;
 		}
-		err = cross_hole(look, backend, work);
+		err = cross_hole(look, backend, stride, work);
 		if (err == -EAGAIN)
 			return err;
 	}

@@ -7,8 +7,9 @@
  * Not here: what is harvested (cycle.h), whether it may be (pace.h).
  * Owns: the cursor, and what was counted on the way. Called from: the cycle and the reporter.
  * Invariants: the cursor only rises within a look; every present frame is passed once, in a window or as no_region.
- * In a hole the search goes in strides of 512 frames; where a stride meets a region, its first frame is found exactly. A
- * region that begins and ends within one stride, behind a hole, is missed (2 MiB of 4 KiB frames).
+ * In a hole the search goes in strides of 2 MiB; where a stride meets a region, the first frame behind a hole is found. So a
+ * region of 2 MiB or more is never missed, nor is a smaller one that touches the region above it. What begins and ends
+ * within one stride, with holes on both sides, may be.
  */
 #ifndef PH_REPORT_LOOK_H
 #define PH_REPORT_LOOK_H

@@ -75,11 +75,6 @@ void ph_pace_init(struct ph_pace *pace, uint64_t interval_ns, uint64_t rate, uin
 	pace->enabled = 1;
 }
 
-uint64_t ph_pace_burst(const struct ph_pace *pace)
-{
-	return pace->bucket.depth;
-}
-
 uint32_t ph_pace_grant(struct ph_pace *pace, uint64_t now_ns, uint64_t block, uint64_t unreported, uint64_t *ret_bytes)
 {
 	uint64_t bytes = UINT64_MAX, keep = ph_pace_keep(pace, now_ns);
@@ -151,14 +146,19 @@ void ph_pace_interval_over(struct ph_pace *pace)
 	pace->reuse_now = 0;
 }
 
+uint64_t ph_pace_pause_ns(const struct ph_pace *pace, uint32_t n)
+{
+	uint32_t doublings = n - 1 < MOST_DOUBLINGS ? n - 1 : MOST_DOUBLINGS;
+	return saturating_mul(pace->backoff_ns, UINT64_C(1) << doublings);
+}
+
 void ph_pace_failed(struct ph_pace *pace, uint64_t now_ns, int gained)
 {
 	if (gained || pace->pause_level == 0)
 		pace->pause_level = 1;
 	else if (pace->pause_level <= MOST_DOUBLINGS)
 		pace->pause_level++;
-	uint64_t pause = saturating_mul(pace->backoff_ns, UINT64_C(1) << (pace->pause_level - 1));
-	pace->pause_until_ns = ph_pace_later(now_ns, pause);
+	pace->pause_until_ns = ph_pace_later(now_ns, ph_pace_pause_ns(pace, pace->pause_level));
 }
 
 void ph_pace_succeeded(struct ph_pace *pace)

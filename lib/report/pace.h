@@ -6,8 +6,8 @@
  * Not here: what is done with a grant (cycle.h), where the look stands (look.h).
  * Owns: the token bucket, the window of recent re-use, the back-off, the pressure in force.
  * Called from: the reporter's own thread.
- * Invariants: over any window of w ns at most rate * w + cap bytes are granted, where cap = one bucket (ph_pace_burst or one
- * block, whichever is more); a grant is never less than a block; a pause never exceeds 32 back-offs.
+ * Invariants: over any window of w ns at most rate * w + cap bytes are granted, where cap = one bucket (its depth or one block,
+ * whichever is more); a grant is never less than a block; a pause never exceeds 32 back-offs.
  */
 #ifndef PH_REPORT_PACE_H
 #define PH_REPORT_PACE_H
@@ -26,7 +26,8 @@ enum {
 	PH_GRANT_DISABLED = 4, /* switched off: only look */
 	PH_GRANT_MUTED = 5,    /* the region or the gate has refused in this look: only look */
 	PH_GRANT_BUDGET = 6,   /* the budget of a step is below one block: only look */
-	PH_GRANT_COUNT = 7
+	PH_GRANT_FUTILE = 7,   /* asked for in vain a moment ago: only look */
+	PH_GRANT_COUNT = 8
 };
 
 /* real bytes a second; starts full */
@@ -75,12 +76,14 @@ void ph_pace_spend(struct ph_pace *pace, uint64_t bytes);
 void ph_pace_refund(struct ph_pace *pace,
 		    uint64_t bytes); /* what was granted in the same step, but was not given back */
 uint64_t ph_pace_refill_ns(const struct ph_pace *pace, uint64_t now_ns, uint64_t block);
-uint64_t ph_pace_burst(const struct ph_pace *pace);
 
 /* Bytes to leave alone: the watermark, or what the busiest of the last intervals used again. 0 under full pressure. */
 uint64_t ph_pace_keep(const struct ph_pace *pace, uint64_t now_ns);
 void ph_pace_reuse(struct ph_pace *pace, uint64_t bytes); /* so far in this interval */
 void ph_pace_interval_over(struct ph_pace *pace);         /* the next one begins */
+
+/* How long the n-th pause in a row is: one back-off, doubled each time, up to 32 of them. n is not 0. */
+uint64_t ph_pace_pause_ns(const struct ph_pace *pace, uint32_t n);
 
 /* A batch ended with errors; a gain among them keeps the pause from growing. */
 void ph_pace_failed(struct ph_pace *pace, uint64_t now_ns, int gained);

@@ -106,7 +106,9 @@ int pagehint_reporter_free(struct pagehint_reporter *reporter)
 {
 	if (reporter == NULL)
 		return 0;
-	if (reporter->cycle.queue.in_flight != 0 || atomic_load(&reporter->inside) != 0)
+	/* what was in flight at a fork is the parent's: nobody will answer the child, which may let go of its copy */
+	if (reporter->sys->getpid(reporter->sys->ctx) == reporter->owner &&
+	    (reporter->cycle.queue.in_flight != 0 || atomic_load(&reporter->inside) != 0))
 		return -EBUSY;
 	free(reporter);
 	return 0;

@@ -187,10 +187,69 @@ static void allocating_and_reporting_keep_out_of_each_others_way(void **state)
 	free(a);
 }
 
+/* Adds and removes sections until all rounds are done. */
+static void *come_and_go(void *arg)
+{
+	struct allocator *a = arg;
+	for (unsigned long i = 0; i < rounds; i++) {
+		a->wrong += pagehint_bitmap_add(a->bitmap, SECTION, SECTION) != 0;
+		a->wrong += pagehint_bitmap_remove(a->bitmap, SECTION, SECTION) != 0;
+	}
+	atomic_store(&a->stop, 1);
+	return NULL;
+}
+
+static void count_empty(void *ctx, const char *text)
+{
+	uint64_t *empty = ctx;
+	*empty += strstr(text, "no section") != NULL;
+}
+
+/* Everything the reporter asks of an origin while sections come and go: one is always there, so it is never called empty. */
+static void sections_come_and_go_while_it_is_asked(void **state)
+{
+	(void)state;
+	struct allocator *a = calloc(1, sizeof(*a));
+	assert_non_null(a);
+	struct pagehint_bitmap_opts bits = { .struct_size = sizeof(bits), .span = 8 * SECTION };
+	assert_int_equal(pagehint_bitmap_new(&bits, &a->bitmap), 0);
+	assert_int_equal(pagehint_bitmap_add(a->bitmap, 0, SECTION), 0);
+	struct pagehint_bitmap_origin_opts opts = {
+		.struct_size = sizeof(opts), .ctx = a, .isolate = isolate, .release = release, .order = ORDER
+	};
+	struct pagehint_origin *origin;
+	assert_int_equal(pagehint_bitmap_origin_new(a->bitmap, &opts, &origin), 0);
+	uint64_t empty = 0, asked = 0;
+	struct pagehint_sink sink = { &empty, count_empty };
+	pthread_t thread;
+	assert_int_equal(pthread_create(&thread, NULL, come_and_go, a), 0);
+	for (; !atomic_load(&a->stop) || asked == 0; asked++) {
+		struct pagehint_run span, runs[4];
+		struct pagehint_harvested got;
+		struct pagehint_harvest ask = { .to = 8 * SECTION, .max_frames = 64, .max_runs = 4, .order = ORDER };
+		struct pagehint_origin_free sum = { .struct_size = sizeof(sum) };
+		origin->ops.explain(origin->ctx, &sink);
+		origin->ops.get_free(origin->ctx, ORDER, &sum);
+		assert_int_equal(origin->ops.next_span(origin->ctx, 0, &span), 0);
+		assert_int_equal(origin->ops.harvest(origin->ctx, &ask, runs, &got), 0);
+		assert_int_equal(got.runs, 0);
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(a->wrong, 0);
+	assert_int_equal(empty, 0);
+	assert_int_equal(pagehint_bitmap_remove(a->bitmap, 0, SECTION), 0);
+	origin->ops.explain(origin->ctx, &sink);
+	assert_int_equal(empty, 1);
+	pagehint_origin_free(origin);
+	pagehint_bitmap_free(a->bitmap);
+	free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(allocating_and_reporting_keep_out_of_each_others_way),
+		cmocka_unit_test(sections_come_and_go_while_it_is_asked),
 	};
 	rounds = rounds_scaled(rounds);
 	return cmocka_run_group_tests(tests, NULL, NULL);

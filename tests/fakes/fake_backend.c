@@ -11,6 +11,7 @@ struct fake *fake_new(struct model *model)
 		abort();
 	f->model = model;
 	f->capacity = FAKE_SLOTS;
+	f->half_why = PAGEHINT_WHY_PAGE_CACHE;
 	return f;
 }
 
@@ -39,7 +40,8 @@ static void note_batch(struct fake *f, const struct pagehint_run *runs, uint32_t
 static struct pagehint_outcome answer(const struct fake *f, const struct pagehint_run *run)
 {
 	struct pagehint_outcome o = { .asked = run->frames << 12 };
-	switch (f->answer) {
+	int kept = run->frame >= f->kept_from && run->frame < f->kept_to;
+	switch (kept ? (uint32_t)ANSWER_KEPT : f->answer) {
 	case ANSWER_KEPT:
 		o.kept = o.asked;
 		o.kept_why = f->why;
@@ -56,7 +58,7 @@ static struct pagehint_outcome answer(const struct fake *f, const struct pagehin
 	case ANSWER_HALF:
 		o.freed = o.asked / 2;
 		o.kept = o.asked - o.freed;
-		o.kept_why = PAGEHINT_WHY_PAGE_CACHE;
+		o.kept_why = f->half_why;
 		break;
 	case ANSWER_LIE:
 		o.freed = 3 * o.asked;

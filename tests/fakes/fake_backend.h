@@ -34,6 +34,9 @@ struct fake {
 	struct model *model;
 	uint32_t answer;    /* ANSWER_*; what every run gets */
 	uint32_t why;       /* of kept and failed */
+	uint32_t half_why;  /* of the kept half of ANSWER_HALF */
+	uint64_t kept_from; /* runs that begin in [kept_from, kept_to) are kept, whatever `answer` says */
+	uint64_t kept_to;
 	int error;          /* discard and submit return it when not 0 */
 	int reap_error;     /* reap returns it when not 0 */
 	uint32_t short_by;  /* a discard deals with so many runs fewer */

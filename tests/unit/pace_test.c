@@ -39,7 +39,7 @@ static void spend_all(uint64_t rate, uint64_t block)
 	enum { N = 400 };
 	static uint64_t at[N], got[N];
 	struct ph_pace p = make(rate, 0, 0);
-	uint64_t now = 12345, cap = ph_pace_burst(&p) > block ? ph_pace_burst(&p) : block, total = 0;
+	uint64_t now = 12345, cap = p.bucket.depth > block ? p.bucket.depth : block, total = 0;
 	for (unsigned i = 0; i < N;) {
 		uint64_t bytes = 0;
 		uint32_t answer = ph_pace_grant(&p, now, block, NO_KEEP, &bytes);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fakes/rig.h"
+#include "report/reporter.h"
 
 #define BLOCKS 32u
 #define BLOCK 512u
@@ -152,6 +153,7 @@ static void test_held_back(void **state)
 	first_is(&rig, "held back: watermark or recent re-use (6291456 bytes)");
 	assert_int_equal(rig_stats(&rig).reported, 14 * MIB);
 	assert_int_equal(rig_stats(&rig).held_back, 6 * MIB);
+	assert_true(model_is(rig.model, 7 * BLOCK, 3 * BLOCK, FRAME_FREE)); /* the highest */
 	rig_stop(&rig);
 }
 
@@ -198,6 +200,7 @@ static void test_silent_backend(void **state)
 	rig_stop(&rig);
 }
 
+/* Many small rests are young at the last look that was over; what holds the rest up is the look that waits now. */
 static void test_rate_and_room(void **state)
 {
 	(void)state;
@@ -205,9 +208,13 @@ static void test_rate_and_room(void **state)
 	struct pagehint_reporter_opts opts = { .struct_size = sizeof(opts), .rate = MIB };
 	start(&rig, &opts);
 	model_give(rig.model, 0, 10 * BLOCK);
+	rig_step(&rig, 0);
+	first_is(&rig, "young: ");
 	rig_run(&rig, 3 * SEC);
-	rig_explain(&rig);
-	assert_true(rig_said(&rig, "rate: waiting"));
+	assert_true(rig.rep->cycle.last.young != 0);
+	first_is(&rig, "rate: waiting");
+	rig_run(&rig, 60 * SEC);
+	first_is(&rig, "nothing stands in the way");
 	rig_stop(&rig);
 
 	struct rig_how how = plain;
@@ -218,9 +225,94 @@ static void test_rate_and_room(void **state)
 	for (uint64_t b = 0; b < BLOCKS; b += 2)
 		model_give(rig.model, b * BLOCK, BLOCK);
 	rig_run(&rig, 3 * SEC);
-	rig_explain(&rig);
-	assert_true(rig_said(&rig, "room: waiting"));
+	assert_true(rig.rep->cycle.last.young != 0);
+	first_is(&rig, "room: waiting");
+	assert_true(rig_said(&rig, "in flight: 4194304 bytes"));
 	rig.fake->silent = 0;
+	rig_stop(&rig);
+}
+
+/* Behind a closed gate it is the gate, whatever the rate; and it is not waited for the rate there. */
+static void test_the_gate_comes_before_the_rate(void **state)
+{
+	(void)state;
+	struct rig rig;
+	struct pagehint_reporter_opts opts = { .struct_size = sizeof(opts), .rate = MIB };
+	start(&rig, &opts);
+	assert_int_equal(pagehint_gate_close(rig.gate, PAGEHINT_INHIBIT_SNAPSHOT, NULL), 0);
+	model_give(rig.model, 0, 10 * BLOCK);
+	for (uint64_t t = 2; t < 40; t++) {
+		rig_run(&rig, t * SEC);
+		first_is(&rig, "kept: the inhibit gate was closed");
+	}
+	assert_int_equal(pagehint_gate_open(rig.gate, PAGEHINT_INHIBIT_SNAPSHOT), 0);
+	rig_stop(&rig);
+}
+
+static void test_everything_is_in_flight(void **state)
+{
+	(void)state;
+	struct rig rig;
+	struct rig_how how = plain;
+	how.async = 1;
+	rig_start(&rig, &how);
+	rig.fake->silent = 1;
+	model_give(rig.model, 0, 10 * BLOCK);
+	for (uint64_t t = 20; t < 60; t++) { /* up to two intervals after it was sent */
+		rig_run(&rig, t * SEC / 10);
+		first_is(&rig, "in flight: 20971520 bytes");
+	}
+	rig_run(&rig, 6 * SEC);
+	first_is(&rig, "backend silent: ");
+	assert_false(rig_said(&rig, "in flight: 20971520 bytes"));
+	rig.fake->silent = 0;
+	rig_run(&rig, 9 * SEC);
+	first_is(&rig, "nothing stands in the way");
+	rig_stop(&rig);
+}
+
+/* Kept at the edges of what was given back is said, but after what holds the rest up. */
+static void test_edges_and_what_is_in_vain(void **state)
+{
+	(void)state;
+	struct rig rig;
+	struct pagehint_reporter_opts opts = { .struct_size = sizeof(opts), .rate = MIB };
+	start(&rig, &opts);
+	rig.fake->answer = ANSWER_HALF;
+	model_give(rig.model, 0, 10 * BLOCK);
+	rig_run(&rig, 3 * SEC);
+	first_is(&rig, "rate: waiting");
+	assert_true(rig_said(&rig, "kept: clean page-cache pages"));
+	rig_stop(&rig);
+
+	start(&rig, NULL);
+	rig.fake->answer = ANSWER_KEPT;
+	rig.fake->why = PAGEHINT_WHY_PAGE_CACHE;
+	model_give(rig.model, 0, 10 * BLOCK);
+	for (uint64_t t = 2; t < 100; t++) {
+		rig_run(&rig, t * SEC);
+		first_is(&rig, "kept: clean page-cache pages");
+	}
+	/* tried at 2, 6 (it aged anew), 10, 18, 34 and 66 s, the last look was at 98 s */
+	first_is(&rig, "kept: clean page-cache pages of a file; in vain 6 times, not tried for 32000 ms more "
+		       "(20971520 bytes)");
+	rig_stop(&rig);
+}
+
+static void test_nobody_to_tell(void **state)
+{
+	(void)state;
+	struct rig rig;
+	struct pagehint_sink deaf = { &rig, NULL };
+	start(&rig, NULL);
+	for (int forked = 0; forked < 2; forked++) {
+		rig.pid += forked;
+		pagehint_reporter_explain(rig.rep, NULL);
+		pagehint_reporter_explain(rig.rep, &deaf);
+		pagehint_reporter_explain(NULL, &deaf);
+	}
+	rig.pid--;
+	first_is(&rig, "no look yet");
 	rig_stop(&rig);
 }
 
@@ -252,6 +344,10 @@ int main(void)
 		cmocka_unit_test(test_hidden),
 		cmocka_unit_test(test_silent_backend),
 		cmocka_unit_test(test_rate_and_room),
+		cmocka_unit_test(test_the_gate_comes_before_the_rate),
+		cmocka_unit_test(test_everything_is_in_flight),
+		cmocka_unit_test(test_edges_and_what_is_in_vain),
+		cmocka_unit_test(test_nobody_to_tell),
 		cmocka_unit_test(test_origin_that_fails),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

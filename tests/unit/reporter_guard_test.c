@@ -156,27 +156,6 @@ static void test_calls_back_in(void **state)
 	}
 }
 
-static void test_a_child_after_fork_is_inert(void **state)
-{
-	(void)state;
-	struct rig rig;
-	rig_start(&rig, &plain);
-	model_give(rig.model, 0, 3 * BLOCK);
-	rig_step(&rig, 0);
-	rig.pid = 200;
-	uint64_t deadline = 99, calls = rig.model->calls;
-	assert_int_equal(pagehint_reporter_step(rig.rep, 9 * SEC, 0, &deadline), -ENODEV);
-	assert_int_equal(pagehint_reporter_stop(rig.rep, 9 * SEC, &deadline), -ENODEV);
-	assert_int_equal(deadline, 99);
-	assert_int_equal(rig.model->calls, calls);
-	rig_explain(&rig);
-	assert_string_equal(rig.lines[0], "forked: this reporter belongs to the parent process");
-	rig.pid = 100;
-	rig_run(&rig, 4 * SEC);
-	assert_int_equal(rig_stats(&rig).reported, 3 * BLOCK * FRAME);
-	rig_stop(&rig);
-}
-
 static void test_probe_is_passed_on(void **state)
 {
 	(void)state;
@@ -383,7 +362,6 @@ int main(void)
 		cmocka_unit_test(test_a_silent_backend_wakes_nobody_often),
 		cmocka_unit_test(test_less_room_than_thought),
 		cmocka_unit_test(test_calls_back_in),
-		cmocka_unit_test(test_a_child_after_fork_is_inert),
 		cmocka_unit_test(test_probe_is_passed_on),
 		cmocka_unit_test(test_bad_options),
 		cmocka_unit_test(test_statistics_by_size),
