@@ -354,9 +354,8 @@ int main(void)
 			snprintf(names[n], sizeof(names[n]), "%s: %s", subjects[i].name, suite[j].what);
 			tests[n] = (struct CMUnitTest) { .name = names[n],
 							 .test_func = suite[j].run,
+							 .teardown_func = subject_cleanup,
 							 .initial_state = &subjects[i] };
 		}
-	int failed = _cmocka_run_group_tests("conformance", tests, n, NULL, NULL);
-	huge_pages_restore();
-	return failed;
+	return _cmocka_run_group_tests("conformance", tests, n, NULL, NULL);
 }
