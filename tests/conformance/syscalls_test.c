@@ -28,6 +28,7 @@
 #include <pagehint/zone.h>
 
 #include "conformance/filter.h"
+#include "conformance/guest_memfd.h"
 #include "support/backing.h"
 
 #include <cmocka.h>
@@ -69,6 +70,7 @@ static struct subject subjects[] = {
 #define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
 static struct subject watched = { .name = "shared memfd with a userfaultfd", .kind = SHARED };
 
+static int guest_memfd = -1;
 static int psi_pipe[2]; /* never says anything: all that a pressure file is to the library */
 
 static struct pagehint_region_desc region_of(const struct subject *s)
@@ -174,6 +176,25 @@ static void work(struct subject *s)
 	TRY(pagehint_gate_free(gate) == 0);
 }
 
+/* Memory without an address: what takes a file alone. */
+static void work_guest_memfd(void)
+{
+	const struct pagehint_region_desc desc = { .struct_size = sizeof(desc), .frames = 512, .fd = guest_memfd };
+	const struct pagehint_run run = { 64, 64 };
+	struct pagehint_map *map = NULL;
+	struct pagehint_backend *b = NULL;
+	struct pagehint_outcome sum;
+	uint64_t id = 0;
+	where->subject = "guest_memfd";
+	TRY(pagehint_map_new(NULL, &map) == 0);
+	TRY(pagehint_map_add(map, &desc, &id) == 0);
+	TRY(pagehint_madvise_new(map, NULL, NULL, &b) == 0);
+	TRY(pagehint_backend_populate(b, &run, 1, NULL) == 0);
+	TRY(pagehint_backend_discard(b, &run, 1, 0, NULL, &sum, NULL) == 0 && sum.accepted == sum.asked);
+	TRY(pagehint_backend_free(b) == 0);
+	TRY(pagehint_map_free(map) == 0);
+}
+
 /* What a child does not inherit: locks, and the watch over memory. */
 static void make_own(void)
 {
@@ -197,6 +218,8 @@ static void do_everything(void)
 			work(&subjects[i]);
 	if (where->has_userfaultfd)
 		work(&watched);
+	if (guest_memfd >= 0)
+		work_guest_memfd();
 }
 
 /* Adding a region is the map's, giving it back is not. */
@@ -292,8 +315,10 @@ static void test_a_rule_less_kills(void **state)
 		{ "mmap", ALL_OF },    { "pread64", ALL_OF }, { "process_madvise", MADV_DONTNEED },
 		{ "fallocate", 3 },    { "lseek", ALL_OF },   { "madvise", MADV_REMOVE },
 		{ "munmap", ALL_OF },  { "madvise", 23 },     { "mincore", ALL_OF },
+		{ "fallocate", 1 }, /* guest_memfd alone */
 	};
-	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+	const size_t n = sizeof(needed) / sizeof(needed[0]) - (guest_memfd < 0);
+	for (size_t i = 0; i < n; i++) {
 		if (make_filter(EVERYBODY, &needed[i]) == 0)
 			continue; /* not a call of this architecture */
 		int status = run(do_everything);
@@ -327,6 +352,9 @@ static int prepare(void **state)
 	where = mmap(NULL, sizeof(*where), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (where == MAP_FAILED || pipe2(psi_pipe, O_CLOEXEC) < 0 || !subject_prepare(&watched))
 		return -1;
+	guest_memfd = make_guest_memfd();
+	if (guest_memfd < 0)
+		printf("not applicable: KVM makes no guest_memfd here\n");
 	for (size_t i = 0; i < SUBJECTS; i++)
 		(void)subject_prepare(&subjects[i]); /* without memory: left out, and said */
 	return 0;
