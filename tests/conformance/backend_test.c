@@ -5,6 +5,7 @@
  * as zero" is the point: the file's bytes must not come back.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -270,6 +271,18 @@ static void test_pinned_regions_are_left_alone(void **state)
 	subject_close(s);
 }
 
+/* The right call on less than a huge page: it succeeds, zeroes the bytes, and the huge page stays. */
+static void punch_a_piece(struct subject *s)
+{
+	const uint64_t before = host_holds(s), at = 2 * s->unit + 4096;
+	const int64_t huge_free = proc_value("/proc/meminfo", "HugePages_Free");
+	assert_int_equal(fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, 4096), 0);
+	assert_int_equal(host_holds(s), before);
+	assert_int_equal(proc_value("/proc/meminfo", "HugePages_Free"), huge_free);
+	assert_true(all(s->memory, at, USED) && all(s->memory + at, 4096, 0) &&
+		    all(s->memory + at + 4096, UNITS * s->unit - at - 4096, USED));
+}
+
 /* Why all this is needed: what everybody calls instead. */
 static void test_naive_call_as_control(void **state)
 {
@@ -281,6 +294,8 @@ static void test_naive_call_as_control(void **state)
 		if (s->kind != SHARED_ANON || before != 0)
 			assert_int_equal(host_holds(s), before);
 		assert_true(all(s->memory, UNITS * s->unit, USED));
+		if (s->kind == HUGETLB)
+			punch_a_piece(s);
 	} else if (is_private(s)) {
 		assert_int_equal(madvise(s->memory + s->unit, (size_t)s->unit, MADV_DONTNEED), 0);
 		assert_true(unit_is(s, 1, IN_FILE)); /* the file's bytes come back */
@@ -354,9 +369,8 @@ int main(void)
 			snprintf(names[n], sizeof(names[n]), "%s: %s", subjects[i].name, suite[j].what);
 			tests[n] = (struct CMUnitTest) { .name = names[n],
 							 .test_func = suite[j].run,
+							 .teardown_func = subject_cleanup,
 							 .initial_state = &subjects[i] };
 		}
-	int failed = _cmocka_run_group_tests("conformance", tests, n, NULL, NULL);
-	huge_pages_restore();
-	return failed;
+	return _cmocka_run_group_tests("conformance", tests, n, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 #include "support/backing.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,9 +14,9 @@
 #include <cmocka.h>
 
 #include "memory/map.h"
+#include "support/huge_pages.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define HUGE_PAGES "/proc/sys/vm/nr_hugepages"
 
 static size_t bytes_of(const struct subject *s)
 {
@@ -39,48 +38,11 @@ int64_t proc_value(const char *path, const char *key)
 	return value;
 }
 
-static int64_t huge_pages(int64_t set)
-{
-	long long value = -1;
-	FILE *f = fopen(HUGE_PAGES, set < 0 ? "r" : "w");
-	if (f == NULL)
-		return -1;
-	if (set >= 0)
-		value = fprintf(f, "%lld\n", (long long)set) > 0 ? set : -1;
-	else if (fscanf(f, "%lld", &value) != 1)
-		value = -1;
-	return fclose(f) == 0 ? value : -1;
-}
-
 static int not_applicable(const char *name, const char *why)
 {
 	printf("not applicable: %s: %s\n", name, why);
 	fflush(stdout);
 	return 0;
-}
-
-/* How many there were before we first reserved any. */
-static int64_t reserved_before = -1;
-
-void huge_pages_restore(void)
-{
-	if (reserved_before >= 0)
-		(void)huge_pages(reserved_before);
-}
-
-static int reserve_huge_pages(const struct subject *s)
-{
-	if (reserved_before < 0) /* only once: a test that failed has not given its pages back */
-		reserved_before = huge_pages(-1);
-	if (reserved_before < 0)
-		return not_applicable(s->name, "the kernel has no huge pages");
-	if (huge_pages(reserved_before + UNITS) < 0)
-		return not_applicable(s->name, "reserving huge pages needs root");
-	if (proc_value("/proc/meminfo", "HugePages_Free") < (int64_t)UNITS) {
-		huge_pages(reserved_before);
-		return not_applicable(s->name, "not enough huge pages could be reserved");
-	}
-	return 1;
 }
 
 /* Address space that starts at a multiple of a huge page. */
@@ -119,7 +81,6 @@ static int make_memory(struct subject *s)
 	int has_file = s->kind == SHARED || s->kind == HUGETLB || s->kind == FILE_PRIVATE || s->kind == MEMFD_PRIVATE;
 	int shared = s->kind == SHARED || s->kind == SHARED_ANON || s->kind == HUGETLB;
 	int flags = MAP_FIXED | (shared ? MAP_SHARED : MAP_PRIVATE) | (has_file ? 0 : MAP_ANONYMOUS);
-	s->fd = -1;
 	if (has_file) {
 		s->fd = file_of(s);
 		assert_true(s->fd >= 0);
@@ -164,17 +125,39 @@ static void make_backend(struct subject *s)
 		assert_int_equal(pagehint_madvise_new(s->map, NULL, &how, &s->backend), 0);
 }
 
-int subject_open(struct subject *s)
+/* What cannot fail, and is all that a failed case needs: what it has of the machine goes back. */
+static void forget_memory(struct subject *s)
+{
+	if (s->memory != NULL)
+		munmap(s->memory, bytes_of(s));
+	if (s->fd >= 0)
+		close(s->fd);
+	s->memory = NULL;
+	s->fd = -1;
+	if (s->kind == HUGETLB)
+		huge_pages_return();
+}
+
+int subject_prepare(struct subject *s)
 {
 	s->unit = s->kind == HUGETLB || s->kind == THP ? HUGE_PAGE : 65536;
+	s->memory = NULL;
+	s->fd = -1;
 	s->map = NULL;
 	s->backend = NULL;
-	if (s->kind == HUGETLB && !reserve_huge_pages(s))
+	const char *why_not = s->kind == HUGETLB ? huge_pages_borrow(UNITS) : NULL;
+	if (why_not != NULL)
+		return not_applicable(s->name, why_not);
+	if (make_memory(s))
+		return 1;
+	forget_memory(s);
+	return 0;
+}
+
+int subject_open(struct subject *s)
+{
+	if (!subject_prepare(s))
 		return 0;
-	if (!make_memory(s)) {
-		munmap(s->memory, bytes_of(s));
-		return 0;
-	}
 	make_backend(s);
 	return 1;
 }
@@ -184,11 +167,17 @@ void subject_close(struct subject *s)
 	assert_int_equal(pagehint_backend_free(s->backend), 0);
 	assert_int_equal(pagehint_map_remove(s->map, s->id), 0);
 	assert_int_equal(pagehint_map_free(s->map), 0);
-	munmap(s->memory, bytes_of(s));
-	if (s->fd >= 0)
-		close(s->fd);
+	forget_memory(s);
+}
+
+int subject_cleanup(void **state)
+{
+	struct subject *s = *state;
+	if (s->memory != NULL)
+		forget_memory(s);
 	if (s->kind == HUGETLB)
-		assert_int_equal(huge_pages(reserved_before), reserved_before);
+		huge_pages_return();
+	return 0;
 }
 
 /* The sum of one attribute over all mappings that lie in the region; remapping cuts it into several. */

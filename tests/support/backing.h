@@ -41,8 +41,11 @@ struct subject {
 int subject_open(struct subject *s);
 void subject_close(struct subject *s);
 
-/* For the very end, in case a test failed before subject_close. */
-void huge_pages_restore(void);
+/* The memory alone, without a map and a backend. subject_cleanup undoes it. 1; 0 = this machine cannot (said on stdout). */
+int subject_prepare(struct subject *s);
+
+/* As the teardown of a case whose state is its subject: a case that failed gives back its memory and huge pages, too. */
+int subject_cleanup(void **state);
 
 /* Bytes that the host holds for the region. */
 uint64_t host_holds(const struct subject *s);

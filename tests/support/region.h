@@ -1,5 +1,5 @@
 /*
- * region: what tests of the memory map need again and again: descriptions, memory of each kind, reserved huge pages.
+ * region: what tests of the memory map need again and again: descriptions, memory of each kind.
  */
 #ifndef TESTS_SUPPORT_REGION_H
 #define TESTS_SUPPORT_REGION_H
@@ -68,29 +68,6 @@ static inline void *map_fd(int fd, size_t bytes, int flags)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 	return p == MAP_FAILED ? NULL : p;
-}
-
-/* How many 2 MiB pages are reserved; sets it first when wanted >= 0. -1: no way to tell. */
-static inline long huge_pages(long wanted)
-{
-	const char *path = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
-	FILE *f;
-	long n = -1;
-	if (wanted >= 0) {
-		f = fopen(path, "w");
-		if (f == NULL)
-			return -1;
-		fprintf(f, "%ld\n", wanted);
-		if (fclose(f) != 0)
-			return -1;
-	}
-	f = fopen(path, "r");
-	if (f == NULL)
-		return -1;
-	if (fscanf(f, "%ld", &n) != 1)
-		n = -1;
-	fclose(f);
-	return n;
 }
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <linux/userfaultfd.h>
 
+#include "support/huge_pages.h"
 #include "support/region.h"
 
 #include <cmocka.h>
@@ -212,29 +213,20 @@ static void test_two_kinds(void **state)
 	close(fd);
 }
 
-static long reserved_before;
-
-static int reserve(void **state)
-{
-	(void)state;
-	reserved_before = huge_pages(-1);
-	return 0;
-}
-
 /* also after a failed assertion */
 static int unreserve(void **state)
 {
 	(void)state;
-	return reserved_before >= 0 && huge_pages(-1) != reserved_before
-		       ? huge_pages(reserved_before) != reserved_before
-		       : 0;
+	huge_pages_return();
+	return 0;
 }
 
 static void test_hugetlb(void **state)
 {
 	(void)state;
-	if (reserved_before < 0 || huge_pages(reserved_before + 8) < reserved_before + 8) {
-		not_applicable("2 MiB pages cannot be reserved");
+	const char *why_not = huge_pages_borrow(8);
+	if (why_not != NULL) {
+		not_applicable(why_not);
 		return;
 	}
 	int fd = memfd("huge", BYTES, MFD_HUGETLB), other = memfd("small", BYTES, 0);
@@ -354,7 +346,7 @@ int main(void)
 		cmocka_unit_test(test_private_memfd),
 		cmocka_unit_test(test_disk_file),
 		cmocka_unit_test(test_two_kinds),
-		cmocka_unit_test_setup_teardown(test_hugetlb, reserve, unreserve),
+		cmocka_unit_test_teardown(test_hugetlb, unreserve),
 		cmocka_unit_test(test_userfaultfd),
 		cmocka_unit_test(test_guest_memfd),
 		cmocka_unit_test(test_explain),
