@@ -1,4 +1,4 @@
-/* The manifest, the version and the features. That real programs live behind the manifest is shown elsewhere. */
+/* The manifest, the version and the features. That the library lives behind the manifest is shown in conformance. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
