@@ -265,10 +265,12 @@ int pagehint_cache_free(struct pagehint_cache *cache, uint64_t frame, uint32_t o
 		return r;
 	uint32_t name = name_of(&p), i = 1 + name % (PH_CACHE_WORDS - 1);
 	uint64_t bit = UINT64_C(1) << p.bit;
-	if (atomic_load_explicit(&cache->word[0], RELAXED) == name)
+	if (atomic_load_explicit(&cache->word[0], RELAXED) == name && load(&cache->mask[0]) != 0)
 		i = 0;
-	if (ph_likely(atomic_load_explicit(&cache->word[i], RELAXED) == name))
-		store(&cache->mask[i], load(&cache->mask[i]) | bit);
+	/* only while frames are held is the word certainly the one it was: an empty slot may serve another section now */
+	uint64_t mask = load(&cache->mask[i]);
+	if (ph_likely(mask != 0 && atomic_load_explicit(&cache->word[i], RELAXED) == name))
+		store(&cache->mask[i], mask | bit);
 	else
 		hold(z, cache, i, &p);
 	atomic_store_explicit(&cache->hot, i, RELAXED);

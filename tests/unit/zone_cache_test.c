@@ -246,9 +246,45 @@ static void test_frees_go_back_by_word(void **state)
 	pagehint_zone_destroy(zone);
 }
 
+/* The place of a section that went serves another: what a cache once held there must not come out under the old number. */
+static void test_a_slot_changes_hands_under_a_cache(void **state)
+{
+	(void)state;
+	for (unsigned first = 0; first < 3;
+	     first++) { /* what the cache still knows of: nothing, word 0 handed out, drained */
+		struct pagehint_zone *zone = zone_empty(1, 2, 0, 9);
+		struct pagehint_cache *cache;
+		uint64_t frame, other;
+		assert_int_equal(pagehint_zone_add(zone, 0, SECTION), 0);
+		assert_int_equal(pagehint_cache_open(zone, &cache), 0);
+		if (first != 0) {
+			assert_int_equal(pagehint_cache_alloc(cache, 0, &frame), 0);
+			if (first == 2) {
+				assert_int_equal(pagehint_zone_alloc(zone, 0, &other), 0);
+				assert_int_equal(pagehint_cache_free(cache, other, 0), 0);
+			}
+			pagehint_cache_drain(cache);
+			assert_int_equal(pagehint_zone_free(zone, frame, 0), 0);
+		}
+		assert_int_equal(pagehint_zone_remove(zone, 0, SECTION, NULL), 0);
+		assert_int_equal(pagehint_zone_add(zone, SECTION, SECTION), 0);
+		for (unsigned i = 0; i < 130; i++) { /* words that the cache may remember by their place */
+			assert_int_equal(pagehint_zone_alloc(zone, 0, &frame), 0);
+			assert_in_range(frame, SECTION, 2 * SECTION - 1);
+			assert_int_equal(pagehint_cache_free(cache, frame, 0), 0);
+			assert_int_equal(pagehint_cache_alloc(cache, 0, &other), 0);
+			assert_in_range(other, SECTION, 2 * SECTION - 1);
+			zone_at_rest(zone);
+		}
+		pagehint_cache_close(cache);
+		pagehint_zone_destroy(zone);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_slot_changes_hands_under_a_cache),
 		cmocka_unit_test(test_caches_come_and_go),
 		cmocka_unit_test(test_every_order_through_a_cache),
 		cmocka_unit_test(test_a_parked_cache_only_unparks),
