@@ -2,8 +2,8 @@
  * cache.h: a cache is one thread's private stock of single frames from a zone.
  *
  * The problem: an atomic a frame, and two threads on one cache line, cost more than the allocation. Why this shape: a private
- * word of 64 frames is taken with one atomic and handed out with none; freed frames go on a small stack that is flushed in
- * groups by word. A frame in a cache keeps its whole granule from being reported, so a cache spans a bounded number of
+ * word of 64 frames is taken with one atomic and handed out with none (in a tracked zone with one, which marks the frame as
+ * out); freed frames are gathered by word and given back a word at a time. A frame in a cache keeps its whole granule from being reported, so a cache spans a bounded number of
  * granules, and lets go when asked: at its next call, or at once while it is parked.
  */
 #ifndef PAGEHINT_CACHE_H
