@@ -178,12 +178,12 @@ void ph_reap_write_look(struct pagehint_zone *z, uint32_t slot, uint32_t i, uint
 static uint64_t reap_whole(struct ph_reap *reap, uint32_t slot, uint32_t i, uint64_t range, uint64_t ready,
 			   uint64_t *taken)
 {
-	for (uint64_t todo = ready; todo != 0;) {
-		uint32_t first = ph_ctz(todo), n = ph_run_length(todo, first);
+	for (uint64_t wanted = ready; wanted != 0;) {
+		uint32_t first = ph_ctz(wanted), n = ph_run_length(wanted, first);
 		uint32_t done = take_granules(reap, slot, i, first, n, taken);
 		if (done < n)
 			return range & ph_low_mask(first + done);
-		todo &= ~ph_mask(first, n);
+		wanted &= ~ph_mask(first, n);
 	}
 	return range;
 }

@@ -182,15 +182,21 @@ static void test_hidden(void **state)
 	rig_stop(&rig);
 }
 
+/* Ten blocks are free, and the backend takes them and says nothing. */
+static void start_silent(struct rig *rig)
+{
+	struct rig_how how = plain;
+	how.async = 1;
+	rig_start(rig, &how);
+	rig->fake->silent = 1;
+	model_give(rig->model, 0, 10 * BLOCK);
+}
+
 static void test_silent_backend(void **state)
 {
 	(void)state;
 	struct rig rig;
-	struct rig_how how = plain;
-	how.async = 1;
-	rig_start(&rig, &how);
-	rig.fake->silent = 1;
-	model_give(rig.model, 0, 10 * BLOCK);
+	start_silent(&rig);
 	rig_run(&rig, 5 * SEC);
 	rig_explain(&rig);
 	assert_false(rig_said(&rig, "backend silent"));
@@ -253,11 +259,7 @@ static void test_everything_is_in_flight(void **state)
 {
 	(void)state;
 	struct rig rig;
-	struct rig_how how = plain;
-	how.async = 1;
-	rig_start(&rig, &how);
-	rig.fake->silent = 1;
-	model_give(rig.model, 0, 10 * BLOCK);
+	start_silent(&rig);
 	for (uint64_t t = 20; t < 60; t++) { /* up to two intervals after it was sent */
 		rig_run(&rig, t * SEC / 10);
 		first_is(&rig, "in flight: 20971520 bytes");
