@@ -61,7 +61,7 @@ only() {
 	tested "$name" "$dir" "$log" "${args[@]}" "$@"
 }
 
-every="--no-suite soak --no-suite fuzz"
+every="--no-suite soak --no-suite fuzz --no-suite peers"
 plain="$every --no-suite house --no-suite consumer"
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
