@@ -225,14 +225,12 @@ struct guest *guest_open(const struct guest_how *how)
 	guest_refill(g);
 	assert_int_equal(pagehint_gate_new(&g->gate), 0);
 	g->backend = make_backend(g);
-	struct pagehint_device_hooks hooks = {
-		.struct_size = sizeof(hooks), .ctx = g, .hinted = hook_hinted, .log = hook_log
+	g->hooks = (struct pagehint_device_hooks) {
+		.struct_size = sizeof(g->hooks), .ctx = g, .hinted = hook_hinted, .log = hook_log
 	};
 	g->how.opts.struct_size = sizeof(g->how.opts);
-	if (g->how.opts.hooks == NULL)
-		g->how.opts.hooks = &hooks;
+	g->how.opts.hooks = &g->hooks;
 	assert_int_equal(pagehint_device_new(g->map, g->backend, g->how.no_gate ? NULL : g->gate, &g->how.opts, &g->device), 0);
-	g->how.opts.hooks = NULL;
 	return g;
 }
 

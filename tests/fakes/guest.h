@@ -83,7 +83,7 @@ struct guest {
 	uint32_t keeps;    /* everything is kept, nothing is wiped */
 	uint32_t wrong;    /* runs that are not in one unpinned region */
 	void (*inside)(struct guest *g);
-	/* hooks */
+	struct pagehint_device_hooks hooks;
 	struct pagehint_run hinted[GUEST_RUNS];
 	uint32_t n_hinted;
 	uint32_t hint_id;

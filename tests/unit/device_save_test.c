@@ -1,0 +1,446 @@
+/*
+ * Saved state: saved in any state, loaded into a fresh engine, which goes on; and every blob that is not one is refused.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fakes/guest.h"
+#include "virtio/device_blob.h"
+#include "virtio/device_state.h"
+
+#define F GUEST_FREE
+#define RUN(page, pages) ((struct pagehint_run) { (page), (pages) })
+
+struct blob {
+	uint64_t length;
+	unsigned char bytes[16384];
+};
+
+static struct blob save(struct guest *g)
+{
+	static struct blob b;
+	uint64_t room = pagehint_device_save_bytes(g->device);
+	assert_true(room <= sizeof(b.bytes));
+	memset(b.bytes, 0xcc, sizeof(b.bytes));
+	assert_int_equal(pagehint_device_save(g->device, g->now, b.bytes, room, &b.length), 0);
+	assert_int_equal(b.length, room);
+	assert_int_equal(b.bytes[room], 0xcc);
+	return b;
+}
+
+/* The same memory and rings, another process: a fresh engine in place of the old one, which was drained. */
+static void replace(struct guest *g, uint64_t clock)
+{
+	struct pagehint_device_opts opts = g->how.opts;
+	guest_answer(g, 64);
+	assert_int_equal(pagehint_device_reset(g->device), 0);
+	assert_int_equal(pagehint_device_free(g->device), 0);
+	g->answers = 0;
+	g->now = clock;
+	assert_int_equal(pagehint_device_new(g->map, g->backend, g->gate, &opts, &g->device), 0);
+}
+
+static void resume(struct guest *g)
+{
+	for (uint32_t role = 0; role < PAGEHINT_BALLOON_Q_COUNT; role++)
+		if (guest_index(g, role) >= 0)
+			assert_int_equal(guest_start(g, role, PAGEHINT_DEVICE_QUEUE_RESUME, 0, 0), 0);
+	guest_settle(g);
+}
+
+static void move(struct guest *g)
+{
+	struct blob b = save(g);
+	replace(g, 3);
+	assert_int_equal(pagehint_device_load(g->device, g->now, b.bytes, b.length), 0);
+	struct blob again = save(g);
+	if (g->how.host_page_shift == 0) { /* the order of blocks in the table may differ */
+		assert_int_equal(again.length, b.length);
+	}
+	resume(g);
+}
+
+static void send_bytes(struct guest *g, uint32_t role, const void *bytes, uint32_t n, uint64_t cookie)
+{
+	struct ph_ring_buffer buffer = { .addr = guest_list(g, bytes, n), .len = n };
+	guest_put(g, role, &buffer, 1, 0, cookie);
+	assert_int_equal(guest_kick(g, role), 0);
+}
+
+static void everything_the_guest_knows_goes_along(void **state)
+{
+	(void)state;
+	const uint64_t forms[] = { 0, PAGEHINT_VIRTIO_F_INDIRECT_DESC, PAGEHINT_VIRTIO_F_EVENT_IDX,
+				   PAGEHINT_VIRTIO_F_RING_PACKED,
+				   PAGEHINT_VIRTIO_F_RING_PACKED | PAGEHINT_VIRTIO_F_EVENT_IDX };
+	for (uint32_t f = 0; f < 5; f++) {
+		struct guest_how how = { .ring_size = 8 };
+		how.opts.features = PAGEHINT_BALLOON_F_ALL | PAGEHINT_VIRTIO_F_VERSION_1 | forms[f];
+		struct guest *g = guest_open(&how);
+		unsigned char actual[4] = { 7, 0, 0, 0 }, poison[4] = { 0, 0, 0, 9 }, stat[10] = { 4, 0, 55 }, config[2][16];
+		uint32_t id = 0, pfn = (uint32_t)F;
+		guest_boot(g, 0);
+		assert_int_equal(pagehint_device_set_status(g->device, 15), 0);
+		for (uint64_t i = 0; i < 13; i++) { /* rings have gone round */
+			guest_give(g, F + i, 1);
+			guest_report(g, &RUN(F + i, 1), 1);
+			guest_deflate(g, &pfn, 1);
+		}
+		assert_int_equal(pagehint_device_set_target(g->device, g->now, 100 * 4096, NULL), 0);
+		g->now += 40;
+		assert_int_equal(pagehint_device_config_write(g->device, g->now, 4, actual, 4), 0);
+		assert_int_equal(pagehint_device_config_write(g->device, g->now, 12, poison, 4), 0);
+		send_bytes(g, PAGEHINT_BALLOON_Q_STATS, stat, 10, 1);
+		g->now += 60;
+		assert_int_equal(pagehint_device_hint_start(g->device, &id), 0);
+		unsigned char command[4] = { (unsigned char)id, 0, 0, 0 };
+		send_bytes(g, PAGEHINT_BALLOON_Q_HINT, command, 4, 2);
+		assert_int_equal(guest_got(g, PAGEHINT_BALLOON_Q_HINT), 2);
+		assert_int_equal(pagehint_device_config_read(g->device, 0, config[0], 16), 0);
+		guest_settle(g);
+		move(g);
+		assert_int_equal(pagehint_device_config_read(g->device, 0, config[1], 16), 0);
+		assert_memory_equal(config[0], config[1], 16);
+		assert_int_equal(pagehint_device_status(g->device), 15);
+		assert_int_equal(pagehint_device_hint_state(g->device, &id), PAGEHINT_DEVICE_HINT_STARTED);
+		struct pagehint_device_sample sample = { .struct_size = sizeof(sample) };
+		assert_int_equal(pagehint_device_sample(g->device, g->now, &sample), 0);
+		assert_int_equal(sample.age_ns, 60); /* older than this clock */
+		assert_int_equal(sample.value[4], 55);
+		struct pagehint_device_progress p = { .struct_size = sizeof(p) };
+		assert_int_equal(pagehint_device_progress(g->device, g->now, &p), 0);
+		assert_int_equal(p.moved_pages, 7);
+		assert_int_equal(p.left_pages, 93);
+		/* and it goes on: poisoned reports, hints, the statistics buffer that was with the old one */
+		guest_refill(g);
+		guest_report(g, &RUN(F + 20, 1), 1);
+		assert_int_equal(g->n_runs, 0);
+		struct ph_ring_buffer pages = { .addr = F * 4096, .len = 4096 };
+		guest_put(g, PAGEHINT_BALLOON_Q_HINT, &pages, 0, 1, 3);
+		assert_int_equal(guest_kick(g, PAGEHINT_BALLOON_Q_HINT), 0);
+		assert_int_equal(g->hint_id, id);
+		assert_int_equal(pagehint_device_stats_request(g->device), 0);
+		assert_int_equal(guest_got(g, PAGEHINT_BALLOON_Q_STATS), 1);
+		guest_give(g, pfn, 1);
+		guest_inflate(g, &pfn, 1);
+		guest_expect(g, &RUN(pfn, 1), 1);
+		guest_check(g);
+		guest_close(g);
+	}
+}
+
+static void requests_in_flight_are_done_again(void **state)
+{
+	(void)state;
+	for (uint32_t packed = 0; packed < 2; packed++) {
+		struct guest_how how = { .async = 1, .ring_size = 16 };
+		how.opts.features = PAGEHINT_DEVICE_FEATURES_DEFAULT | (packed ? PAGEHINT_VIRTIO_F_RING_PACKED : 0);
+		struct guest *g = guest_open(&how);
+		guest_boot(g, 0);
+		guest_settle(g);
+		struct ph_ring_buffer buffers[3];
+		for (uint64_t i = 0; i < 5; i++) {
+			for (uint64_t b = 0; b < 3; b++)
+				buffers[b] = (struct ph_ring_buffer) { .addr = (F + 8 * i + 2 * b) * 4096, .len = 4096 };
+			guest_give(g, F + 8 * i, 5);
+			guest_put(g, PAGEHINT_BALLOON_Q_REPORT, buffers, 0, 3, i);
+		}
+		guest_answer(g, 2);
+		assert_int_equal(guest_kick(g, PAGEHINT_BALLOON_Q_REPORT), 0);
+		g->now += 10000000;
+		assert_int_equal(guest_step(g), 0);
+		assert_int_equal(guest_got(g, PAGEHINT_BALLOON_Q_REPORT), 0);
+		assert_int_equal(guest_got(g, PAGEHINT_BALLOON_Q_REPORT), 1);
+		assert_int_equal(guest_stats(g).in_flight, 3);
+		g->n_runs = 0;
+		move(g);
+		assert_int_equal(g->n_runs, 9);
+		guest_answer(g, 3);
+		g->now += 10000000;
+		assert_int_equal(guest_step(g), 0);
+		for (int64_t i = 2; i < 5; i++)
+			assert_int_equal(guest_got(g, PAGEHINT_BALLOON_Q_REPORT), i);
+		assert_int_equal(guest_got(g, PAGEHINT_BALLOON_Q_REPORT), -1);
+		guest_check(g);
+		guest_close(g);
+	}
+}
+
+static void a_request_half_walked_is_begun_again(void **state)
+{
+	(void)state;
+	struct guest_how how = { .opts.budget = 64 };
+	struct guest *g = guest_open(&how);
+	uint32_t pfns[1000];
+	guest_boot(g, 0);
+	guest_settle(g);
+	for (uint32_t i = 0; i < 1000; i++)
+		pfns[i] = (uint32_t)F + i;
+	guest_give(g, F, 1000);
+	struct ph_ring_buffer list = { .addr = guest_pfns(g, pfns, 1000), .len = 4000 };
+	guest_put(g, PAGEHINT_BALLOON_Q_INFLATE, &list, 1, 0, 5);
+	assert_int_equal(guest_kick(g, PAGEHINT_BALLOON_Q_INFLATE), 0);
+	assert_int_equal(guest_step(g), 0);
+	assert_int_equal(guest_got(g, PAGEHINT_BALLOON_Q_INFLATE), -1);
+	move(g);
+	assert_int_equal(guest_got(g, PAGEHINT_BALLOON_Q_INFLATE), 5);
+	guest_expect(g, &RUN(F, 1000), 1);
+	guest_check(g);
+	guest_close(g);
+}
+
+static void parts_of_larger_pages_go_along(void **state)
+{
+	(void)state;
+	struct guest_how how = { .host_page_shift = 16 };
+	struct guest *g = guest_open(&how);
+	guest_boot(g, 0);
+	for (uint32_t i = 0; i < 15; i++) {
+		uint32_t pfns[2] = { (uint32_t)F + 512 + i, (uint32_t)GUEST_HIGH_PAGE + 32 + i };
+		guest_give(g, pfns[0], 1);
+		guest_give(g, pfns[1], 1);
+		guest_inflate(g, pfns, 2);
+	}
+	assert_int_equal(g->n_runs, 0);
+	move(g);
+	assert_int_equal(guest_stats(g).partial_pages, 30);
+	uint32_t last[2] = { (uint32_t)F + 512 + 15, (uint32_t)GUEST_HIGH_PAGE + 47 };
+	guest_give(g, last[0], 1);
+	guest_give(g, last[1], 1);
+	guest_inflate(g, last, 2);
+	struct pagehint_run expected[] = { RUN(F + 512, 16), RUN(GUEST_HIGH_PAGE + 32, 16) };
+	guest_expect(g, expected, 2);
+	guest_check(g);
+	guest_close(g);
+}
+
+/* memory that is not there any more takes its parts with it; nothing else is lost */
+static void parts_of_other_memory_are_forgotten(void **state)
+{
+	(void)state;
+	struct guest_how how = { .host_page_shift = 16 };
+	struct guest *g = guest_open(&how);
+	guest_boot(g, 0);
+	uint32_t pfns[2] = { (uint32_t)F, (uint32_t)GUEST_HIGH_PAGE };
+	guest_inflate(g, pfns, 2);
+	struct blob b = save(g);
+	replace(g, 3);
+	assert_int_equal(pagehint_map_remove(g->map, g->high), 0);
+	assert_int_equal(pagehint_device_load(g->device, g->now, b.bytes, b.length), 0);
+	assert_int_equal(guest_stats(g).partial_pages, 1);
+	assert_int_equal(guest_dropped(g, PAGEHINT_DEVICE_DROP_PARTIAL), 1);
+	guest_close(g);
+}
+
+static void a_broken_device_stays_broken(void **state)
+{
+	(void)state;
+	struct guest *g = guest_open(NULL);
+	guest_boot(g, 0);
+	struct ph_ring_buffer outside = { .addr = 4096, .len = 4096 };
+	guest_put(g, PAGEHINT_BALLOON_Q_REPORT, &outside, 0, 1, 1);
+	assert_int_equal(guest_kick(g, PAGEHINT_BALLOON_Q_REPORT), 0);
+	struct blob b = save(g);
+	replace(g, 3);
+	assert_int_equal(pagehint_device_load(g->device, g->now, b.bytes, b.length), 0);
+	assert_int_equal(pagehint_device_status(g->device), PAGEHINT_VIRTIO_STATUS_NEEDS_RESET);
+	assert_int_equal(guest_start(g, PAGEHINT_BALLOON_Q_REPORT, PAGEHINT_DEVICE_QUEUE_RESUME, 0, 0), -EBUSY);
+	assert_int_equal(pagehint_device_reset(g->device), 0);
+	guest_boot(g, 0);
+	guest_close(g);
+}
+
+/* what was not told the guest before the move is told after it */
+static void news_are_not_lost(void **state)
+{
+	(void)state;
+	struct guest_how how = { .bare = 1 };
+	struct guest *g = guest_open(&how);
+	unsigned char stat[10] = { 4, 0, 55 };
+	guest_boot(g, 0);
+	send_bytes(g, PAGEHINT_BALLOON_Q_STATS, stat, 10, 1);
+	guest_settle(g);
+	g->interrupts = g->events = 0;
+	assert_int_equal(pagehint_device_set_target(g->device, g->now, 4096, NULL), 0);
+	assert_int_equal(pagehint_device_stats_request(g->device), 0);
+	move(g);
+	assert_int_equal(g->events & PAGEHINT_DEVICE_EVENT_CONFIG, PAGEHINT_DEVICE_EVENT_CONFIG);
+	assert_int_equal(g->interrupts, 1u << guest_index(g, PAGEHINT_BALLOON_Q_STATS));
+	guest_close(g);
+}
+
+static void a_fresh_device_saves_and_loads(void **state)
+{
+	(void)state;
+	struct guest_how how = { .bare = 1 };
+	struct guest *g = guest_open(&how);
+	struct blob b = save(g);
+	assert_int_equal(pagehint_device_load(g->device, g->now, b.bytes, b.length), 0);
+	struct blob again = save(g);
+	assert_int_equal(b.length, again.length);
+	assert_memory_equal(b.bytes, again.bytes, b.length);
+	guest_close(g);
+}
+
+/* ---- what is refused ---- */
+
+static struct guest *with_state(struct blob *b)
+{
+	struct guest_how how = { .bare = 1, .host_page_shift = 16 };
+	struct guest *g = guest_open(&how);
+	unsigned char stat[10] = { 4, 0, 55 };
+	uint32_t pfns[2] = { (uint32_t)F, (uint32_t)F + 1024 };
+	guest_boot(g, 0);
+	send_bytes(g, PAGEHINT_BALLOON_Q_STATS, stat, 10, 1);
+	guest_inflate(g, pfns, 2);
+	*b = save(g);
+	replace(g, 3);
+	return g;
+}
+
+static void every_wrong_byte_and_every_truncation_is_refused(void **state)
+{
+	(void)state;
+	struct blob b;
+	struct guest *g = with_state(&b);
+	struct blob before = save(g);
+	unsigned char *exact = malloc(b.length + 1);
+	assert_non_null(exact);
+	for (uint64_t i = 0; i < b.length; i++)
+		for (uint32_t wrong = 1; wrong < 256; wrong++) {
+			b.bytes[i] ^= (unsigned char)wrong;
+			assert_int_equal(pagehint_device_load(g->device, g->now, b.bytes, b.length), -EINVAL);
+			b.bytes[i] ^= (unsigned char)wrong;
+		}
+	for (uint64_t n = 0; n < b.length; n++) {
+		unsigned char *cut = malloc(n == 0 ? 1 : n); /* so that a step beyond is seen */
+		assert_non_null(cut);
+		memcpy(cut, b.bytes, n);
+		assert_int_equal(pagehint_device_load(g->device, g->now, cut, n), -EINVAL);
+		free(cut);
+	}
+	memcpy(exact, b.bytes, b.length);
+	exact[b.length] = 0;
+	assert_int_equal(pagehint_device_load(g->device, g->now, exact, b.length + 1), -EINVAL);
+	assert_int_equal(pagehint_device_load(g->device, g->now, NULL, b.length), -EINVAL);
+	struct blob after = save(g); /* nothing of all that left a trace */
+	assert_memory_equal(before.bytes, after.bytes, before.length);
+	assert_int_equal(pagehint_device_load(g->device, g->now, exact, b.length), 0);
+	free(exact);
+	guest_close(g);
+}
+
+static int load_with(struct guest *g, const struct blob *b, uint64_t at, uint64_t value, uint64_t bytes)
+{
+	struct blob c = *b;
+	for (uint64_t i = 0; i < bytes; i++)
+		c.bytes[at + i] = (unsigned char)(value >> 8 * i);
+	ph_bytes_put_le32(c.bytes + c.length - 4, ph_blob_crc(c.bytes, c.length - 4));
+	int r = pagehint_device_load(g->device, g->now, c.bytes, c.length);
+	if (r == 0)
+		assert_int_equal(pagehint_device_reset(g->device), 0);
+	return r;
+}
+
+#define WORD(member) (PH_STATE_HEADER + offsetof(struct ph_device_state, member))
+
+/* a right checksum over what cannot be */
+static void a_checksum_makes_no_truth(void **state)
+{
+	(void)state;
+	const struct {
+		uint64_t at, value;
+	} bad[] = {
+		{ WORD(negotiated), UINT64_C(1) << 6 },
+		{ WORD(negotiated), UINT64_MAX },
+		{ WORD(features_set), 2 },
+		{ WORD(features_set), 0 }, /* with queues */
+		{ WORD(numbering), 1 },
+		{ WORD(status), 256 },
+		{ WORD(status), 64 },
+		{ WORD(broken), 1 },
+		{ WORD(broken), 2 },
+		{ WORD(events), 16 },
+		{ WORD(interrupts), 32 },
+		{ WORD(target), UINT64_C(1) << 32 },
+		{ WORD(actual), UINT64_C(1) << 32 },
+		{ WORD(best), UINT64_MAX },
+		{ WORD(poison), UINT64_C(1) << 32 },
+		{ WORD(hint_state), 4 },
+		{ WORD(hint_state), 1 },
+		{ WORD(hint_id), 1 },
+		{ WORD(hint_id), UINT64_C(1) << 32 },
+		{ WORD(hint_oldest), 5 },
+		{ WORD(sample_known), 1 << 16 },
+		{ WORD(sample_value), 7 }, /* not known, and yet a value */
+		{ WORD(samples), 0 },
+		{ WORD(sample_age_ns), UINT64_MAX },
+		{ WORD(stats_repeat), 2 },
+		{ WORD(queue), 1 },
+		{ WORD(queue), UINT64_C(2) << 32 },
+		{ WORD(blocks), 3 },
+		{ WORD(blocks), 1 },
+		{ WORD(blocks), UINT64_MAX },
+		{ WORD(blocks) + 8, UINT64_MAX },           /* a page beyond all memory */
+		{ WORD(blocks) + 16, 0 },                   /* larger pages of one page */
+		{ WORD(blocks) + 16, 19 },                  /* of 2 GiB */
+		{ WORD(blocks) + 16, 4 | UINT64_C(1) << 32 }, /* a second level for small ones */
+		{ WORD(blocks) + 16, 4 | UINT64_C(2) << 32 },
+		{ WORD(blocks) + 16, 4 | UINT64_C(65536) << 32 },
+		{ WORD(blocks) + 24, 0 },      /* an empty block */
+		{ WORD(blocks) + 24, 0xffff }, /* a whole page */
+	};
+	struct blob b;
+	struct guest *g = with_state(&b);
+	assert_int_equal(load_with(g, &b, WORD(target), 5, 8), 0); /* the method works */
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (load_with(g, &b, bad[i].at, bad[i].value, 8) != -EINVAL)
+			fail_msg("case %u was taken", (unsigned)i);
+	assert_int_equal(load_with(g, &b, 0, 0, 4), -EINVAL); /* magic */
+	assert_int_equal(load_with(g, &b, 4, 2, 4), -EINVAL); /* another version */
+	assert_int_equal(load_with(g, &b, 8, b.length + 1, 4), -EINVAL);
+	guest_close(g);
+}
+
+static void only_a_device_at_rest_loads(void **state)
+{
+	(void)state;
+	struct blob b;
+	struct guest *g = with_state(&b);
+	uint64_t length = 77;
+	guest_boot(g, 0);
+	assert_int_equal(pagehint_device_load(g->device, g->now, b.bytes, b.length), -EBUSY);
+	assert_int_equal(pagehint_device_save(g->device, g->now, b.bytes, b.length / 2, &length), -ENOSPC);
+	assert_int_equal(length, 77);
+	assert_int_equal(pagehint_device_save(g->device, g->now, NULL, 10, &length), -EINVAL);
+	guest_close(g);
+	/* another device's features, another numbering */
+	struct guest_how other = { .bare = 1, .opts.features = PAGEHINT_VIRTIO_F_VERSION_1 };
+	g = guest_open(&other);
+	assert_int_equal(pagehint_device_load(g->device, g->now, b.bytes, b.length), -EINVAL);
+	guest_close(g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(everything_the_guest_knows_goes_along),
+		cmocka_unit_test(requests_in_flight_are_done_again),
+		cmocka_unit_test(a_request_half_walked_is_begun_again),
+		cmocka_unit_test(parts_of_larger_pages_go_along),
+		cmocka_unit_test(parts_of_other_memory_are_forgotten),
+		cmocka_unit_test(a_broken_device_stays_broken),
+		cmocka_unit_test(news_are_not_lost),
+		cmocka_unit_test(a_fresh_device_saves_and_loads),
+		cmocka_unit_test(every_wrong_byte_and_every_truncation_is_refused),
+		cmocka_unit_test(a_checksum_makes_no_truth),
+		cmocka_unit_test(only_a_device_at_rest_loads),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
