@@ -35,7 +35,8 @@ static void put_report(struct guest *g, uint64_t page, uint64_t cookie)
 
 static void step_later(struct guest *g)
 {
-	g->now = g->work.deadline_ns > g->now && g->work.deadline_ns != UINT64_MAX ? g->work.deadline_ns : g->now + 1000000;
+	g->now = g->work.deadline_ns > g->now && g->work.deadline_ns != UINT64_MAX ? g->work.deadline_ns
+										   : g->now + 1000000;
 	assert_int_equal(guest_step(g), 0);
 }
 

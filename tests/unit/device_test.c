@@ -37,11 +37,11 @@ static void options_out_of_bounds_are_refused(void **state)
 	struct pagehint_device_opts o = { .struct_size = sizeof(o) };
 	assert_int_equal(try_new(g, NULL), 0);
 	assert_int_equal(try_new(g, &o), 0);
-#define REFUSED(member, value)                                      \
-	do {                                                        \
-		struct pagehint_device_opts bad = o;                \
-		bad.member = (value);                               \
-		assert_int_equal(try_new(g, &bad), -EINVAL);        \
+#define REFUSED(member, value)                               \
+	do {                                                 \
+		struct pagehint_device_opts bad = o;         \
+		bad.member = (value);                        \
+		assert_int_equal(try_new(g, &bad), -EINVAL); \
 	} while (0)
 	REFUSED(numbering, PAGEHINT_BALLOON_NUMBERING_COUNT);
 	REFUSED(flags, 16);
@@ -176,10 +176,10 @@ static void rings_that_cannot_be_are_refused(void **state)
 	q.desc = place.desc;
 	q.driver = place.driver;
 	q.device = place.device;
-#define REFUSED_QUEUE(member, value, error)                                         \
-	do {                                                                        \
-		struct pagehint_device_queue bad = q;                               \
-		bad.member = (value);                                               \
+#define REFUSED_QUEUE(member, value, error)                                               \
+	do {                                                                              \
+		struct pagehint_device_queue bad = q;                                     \
+		bad.member = (value);                                                     \
 		assert_int_equal(pagehint_device_queue_start(g->device, 0, &bad), error); \
 	} while (0)
 	REFUSED_QUEUE(size, 0, -EINVAL);
