@@ -36,7 +36,7 @@ static inline void cross_require(int so, const char *what, const char *file, int
 
 #define cmocka_unit_test(function)  \
 	{                           \
-		#function, function \
+#function, function \
 	}
 
 static inline int cross_run(const struct CMUnitTest *tests, size_t n)
