@@ -73,7 +73,7 @@ def check_lib(root):
                     yield f"{where}: {wrong}"
             elif target.startswith("pagehint/") and not (root / "include" / target).is_file():
                 yield f"{where}: <{target}>: no such public header"
-            elif pathlib.PurePosixPath(target).parts[0] in FLOORS:
+            elif (lib / target).is_file():
                 yield f'{where}: write "{target}": it is an internal header'
 
 
