@@ -22,10 +22,10 @@ struct ph_versions ph_zone_versions(const struct pagehint_zone *z)
 int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct pagehint_cache *self,
 			  const struct ph_versions *before)
 {
-	struct ph_versions after = ph_zone_versions(z);
-	if (before->put != after.put || before->begun != after.begun || before->begun != before->ended)
+	if (atomic_load(&z->holding) != 0 || ph_cache_any_moving(z, self) || pagehint_zone_hidden(z) != 0)
 		return 0;
-	return atomic_load(&z->holding) == 0 && !ph_cache_any_moving(z, self) && pagehint_zone_hidden(z) == 0;
+	struct ph_versions after = ph_zone_versions(z);
+	return before->put == after.put && before->begun == after.begun && before->begun == before->ended;
 }
 
 int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
