@@ -2,6 +2,7 @@
 
 #include "alloc/level.h"
 #include "alloc/ops.h"
+#include "alloc/scrub.h"
 #include "alloc/sets.h"
 #include "alloc/track.h"
 
@@ -100,6 +101,7 @@ int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, str
 				      : check_present(z, (uint32_t)slot, offset, order);
 	if (ph_unlikely(r < 0))
 		return r == -EALREADY ? (check_present(z, (uint32_t)slot, offset, order) < 0 ? -ERANGE : r) : r;
+	ph_scrub_freed(z, (uint32_t)slot, offset, 1u << order);
 	*ret_place = ph_place_of((uint32_t)slot, offset, order);
 	return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "alloc/level.h"
 #include "alloc/ops.h"
+#include "alloc/scrub.h"
 #include "alloc/sets.h"
 #include "alloc/track.h"
 
@@ -272,6 +273,8 @@ int pagehint_zone_free_runs(struct pagehint_zone *zone, const struct pagehint_ru
 		r = untrack_range(zone, runs[done].frame, runs[done].frames);
 		if (r < 0)
 			break;
+		PH_FOR_SECTIONS (part, runs[done].frame, runs[done].frames)
+			ph_scrub_freed(zone, (uint32_t)ph_zone_slot(zone, part.frame), part.offset, part.frames);
 		ph_zone_put_range(zone, runs[done].frame, runs[done].frames);
 	}
 	if (ret_done != NULL)
