@@ -58,7 +58,7 @@ static void test_no_frame_is_doubled_or_lost(void **state)
 	void *(*const bodies[])(void *) = { work, work, work };
 	uint64_t local = 0, fallback = 0, foreign = 0, lost = 0;
 	set = node_set_make(EACH, SECTION, 0, node_distances);
-	crowd_gather(&crowd, set.zone[0], NODES * SECTION, 100000);
+	crowd_gather(&crowd, set.zone[0], NODES * SECTION, 25000);
 	crowd_run(&crowd, bodies, WORKERS, 20261130);
 	crowd_leave(&crowd);
 	for (uint32_t i = 0; i < NODES; i++) {
@@ -103,7 +103,7 @@ static void test_what_is_always_there_is_never_denied(void **state)
 		full[i] = (struct pagehint_run) { i * SECTION + (i < 2), EACH - (i < 2) };
 		assert_int_equal(pagehint_zone_reserve(set.zone[i], full[i].frame, full[i].frames, NULL), 0);
 	}
-	crowd_gather(&crowd, set.zone[0], NODES * SECTION, 100000);
+	crowd_gather(&crowd, set.zone[0], NODES * SECTION, 25000);
 	crowd_run(&crowd, bodies, 2, 7);
 	crowd_leave(&crowd);
 	assert_int_equal(pagehint_node_free_runs(set.nodes, full, NODES, NULL), 0);
