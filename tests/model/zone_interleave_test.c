@@ -11,6 +11,7 @@
 #define STALE PAGEHINT_ZONE_STALE
 #define STRICT PAGEHINT_ZONE_STRICT
 #define LADDER PAGEHINT_ZONE_LADDER
+#define SCRUB PAGEHINT_ZONE_SCRUB
 
 /*
  * name; flags, granule order, slots and span of the zone [sections]; bound; caches; what was before; the parts.
@@ -154,6 +155,30 @@ static const struct zone_play plays[] = {
 	  0,
 	  "add 0 128",
 	  { "remove 0 128", "take 0; give" } },
+	{ "scrub: while it is wanted as zeroes",
+	  { SCRUB, 6, 1, 1 },
+	  2,
+	  0,
+	  "add 0 64; take 3; give",
+	  { "scrub", "take-zero 2; give; take-zero 1" } },
+	{ "scrub: what is scrubbed is not denied",
+	  { SCRUB | STALE, 6, 1, 1 },
+	  2,
+	  0,
+	  "add 0 64",
+	  { "scrub", "take-zero 6" } },
+	{ "scrub: and the reporter wants it",
+	  { SCRUB | STALE, 6, 1, 1 },
+	  2,
+	  0,
+	  "add 0 128",
+	  { "scrub", "harvest 1; reported; take-zero 0" } },
+	{ "scrub: another section in its slot",
+	  { SCRUB | STALE, 6, 2, 3 },
+	  2,
+	  0,
+	  "add 0 64; reserve 0 64; add 1:0 64",
+	  { "scrub", "remove 1:0 64; add 2:0 64" } },
 };
 #define PLAYS (sizeof(plays) / sizeof(plays[0]))
 
@@ -217,6 +242,9 @@ static const struct {
 	{ "out: both free the same block", { "ph_track_in", TURN_ALWAYS_EXCHANGES } },
 	/* what was broken and merged between the look and the claim is taken */
 	{ "touched: what was used is young", { "ph_reap_keep", TURN_LOADS_NOTHING } },
+	/* what a frame's owner wrote is forgotten, or what is scrubbed is in nobody's account */
+	{ "scrub: while it is wanted as zeroes", { "ph_scrub_set_unclean", TURN_WRITES_NOTHING } },
+	{ "scrub: what is scrubbed is not denied", { "pagehint_zone_stats", TURN_LOADS_NOTHING } },
 	/* nobody remembers that a granule was broken */
 	{ "isolate: while a frame is taken", { "touch", TURN_WRITES_NOTHING } },
 };

@@ -7,6 +7,7 @@
 #include <pagehint/cache.h>
 
 #include "alloc/harvest.h"
+#include "support/zone_bytes.h"
 #include "support/zone_steps.h"
 #include "support/zone_witness.h"
 
@@ -25,8 +26,12 @@ static void take_block(uint32_t who, const struct play_step *s)
 	uint64_t frame = UINT64_MAX;
 	uint32_t order = s->what == CACHE_TAKE ? 0 : (uint32_t)s->n;
 	witness_wants(who, order, 0, UINT64_C(1) << order);
-	int r = s->what == CACHE_TAKE ? pagehint_cache_alloc(caches[who], 0, &frame)
-				      : pagehint_zone_alloc(zone, order, &frame);
+	int r = s->what == CACHE_TAKE
+			? pagehint_cache_alloc(caches[who], 0, &frame)
+			: pagehint_scrub_alloc(zone, order, s->what == TAKE_ZERO ? PAGEHINT_ALLOC_ZERO : 0,
+					       &bytes_scrubber, &frame);
+	if (r == 0 && s->what == TAKE_ZERO)
+		bytes_must_be_zero(frame, UINT64_C(1) << order);
 	if (r == 0)
 		witness_got(who, frame, UINT64_C(1) << order, order);
 	witness_ended(who, r);
@@ -91,6 +96,7 @@ static void give(uint32_t who, const struct play_step *s)
 	struct witness_held *h = s->what == GIVE_OLD ? witness_old((uint32_t)s->n) : witness_newest(who, WITNESS_OUT);
 	if (h == NULL)
 		return; /* it got nothing */
+	bytes_write(h->frame, h->frames);
 	witness_gives(h);
 	witness_gave(h, s->what == CACHE_GIVE ? pagehint_cache_free(caches[who], h->frame, 0) : give_back(h));
 }
@@ -134,6 +140,15 @@ static void harvest(uint32_t who, const struct play_step *s)
 	for (uint32_t i = 0; i < got.runs; i++)
 		witness_isolated(who, runs[i].frame, runs[i].frames, !s->n && ask.order >= play->zone.granule);
 	witness_looked();
+}
+
+static void scrub(void)
+{
+	uint64_t cursor = 0, frames;
+	do
+		if (pagehint_scrub_step(zone, &bytes_scrubber, 64, &cursor, &frames) != 0)
+			turn_fault("no scrubbing");
+	while (cursor != 0);
 }
 
 static void release(uint32_t who, uint32_t how)
@@ -187,6 +202,7 @@ static void step(uint32_t who, const struct play_step *s)
 {
 	switch (s->what) {
 	case TAKE:
+	case TAKE_ZERO:
 	case CACHE_TAKE:
 		take_block(who, s);
 		break;
@@ -219,6 +235,9 @@ static void step(uint32_t who, const struct play_step *s)
 	case HARVEST:
 		harvest(who, s);
 		break;
+	case SCRUB:
+		scrub();
+		break;
 	case REPORTED:
 		release(who, PAGEHINT_RELEASE_REPORTED);
 		break;
@@ -235,6 +254,7 @@ static void step(uint32_t who, const struct play_step *s)
 static void begin(void)
 {
 	witness_rewind();
+	bytes_rewind();
 	memset(won, 0, sizeof(won));
 	memset(part, 0, sizeof(part));
 }
@@ -247,7 +267,7 @@ static void body(uint32_t thread)
 
 static uint64_t mark(void)
 {
-	uint64_t sum = witness_mark();
+	uint64_t sum = witness_mark() + bytes_mark();
 	for (uint32_t i = 0; i < TURN_THREADS; i++)
 		sum = sum * 3 + (uint64_t)won[i] + part[i].frames;
 	return sum;
@@ -337,12 +357,14 @@ static void set_the_stage(void)
 	if (pagehint_zone_init(memory, bytes, &opts, &zone) != 0)
 		abort();
 	witness_open(zone);
+	bytes_open((play->zone.flags & PAGEHINT_ZONE_STALE) != 0);
 	for (uint32_t i = 0; i < play->caches; i++)
 		if (pagehint_cache_open(zone, &caches[i]) != 0)
 			abort();
 	for (const struct play_step *s = before; s->what != END; s++)
 		step(WITNESS_NOBODY, s);
 	witness_mark_start();
+	bytes_mark_start();
 }
 
 struct turn_result zone_play_perform(const struct zone_play *of, uint32_t preemptions, const struct turn_mutant *mutant)

@@ -13,6 +13,7 @@
 /*
  * A part is a text of steps, `verb [n [m]]`, with a semicolon between two. A frame of section 2 is written as 2:frame.
  *   take n            a block of order n
+ *   take-zero n       the same, which must read as zero
  *   batch n m         m blocks of order n
  *   runs n [1]        n frames in runs; 1 = more than there are
  *   contig n          n adjacent frames
@@ -27,6 +28,7 @@
  *   drain, park, unpark
  *   add n m, remove n m       frames [n, n + m)
  *   harvest [n [m]]   a look that takes what has aged (n = 1: whatever is free), by order m - 1 (0 = the granule's)
+ *   scrub             steps of scrubbing, once through the zone
  *   reported, kept    all that the thread has isolated goes back
  */
 struct zone_play {

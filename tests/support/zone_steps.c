@@ -7,9 +7,9 @@
 #include <pagehint/zone.h>
 
 static const char *const verbs[VERBS] = {
-	"",     "take",       "batch",    "runs",       "contig",     "reserve",   "cache-take",
-	"give", "cache-give", "give-old", "give-twice", "give-front", "give-rest", "drain",
-	"park", "unpark",     "add",      "remove",     "harvest",    "reported",  "kept",
+	"",       "take",       "take-zero", "batch",      "runs",       "contig",    "reserve", "cache-take",
+	"give",   "cache-give", "give-old",  "give-twice", "give-front", "give-rest", "drain",   "park",
+	"unpark", "add",        "remove",    "harvest",    "scrub",      "reported",  "kept",
 };
 
 static uint64_t number(char *text)

@@ -11,6 +11,7 @@
 enum {
 	END = 0,
 	TAKE,
+	TAKE_ZERO,
 	BATCH,
 	RUNS,
 	CONTIG,
@@ -28,6 +29,7 @@ enum {
 	ADD,
 	REMOVE,
 	HARVEST,
+	SCRUB,
 	REPORTED,
 	KEPT,
 	VERBS

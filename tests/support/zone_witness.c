@@ -145,6 +145,15 @@ void witness_rewind(void)
 	memset(calls, 0, sizeof(calls));
 }
 
+int witness_is_out(uint64_t frame, uint64_t frames)
+{
+	for (uint32_t i = 0; i < witness_n; i++)
+		if ((witness_held[i].what == WITNESS_OUT || witness_held[i].what == WITNESS_ISOLATED) &&
+		    overlap(frame, frames, witness_held[i].frame, witness_held[i].frames))
+			return 1;
+	return 0;
+}
+
 uint64_t witness_unheld(void)
 {
 	return blocks_there(1, UINT64_MAX);
@@ -176,12 +185,9 @@ void witness_ended(uint32_t thread, int r)
 
 static void take(uint32_t thread, uint64_t frame, uint64_t frames, uint32_t order, uint32_t what)
 {
-	for (uint32_t i = 0; i < witness_n; i++) {
-		const struct witness_held *h = &witness_held[i];
-		if ((h->what == WITNESS_OUT || h->what == WITNESS_ISOLATED) &&
-		    overlap(frame, frames, h->frame, h->frames))
-			turn_fault("two have frame %llu", (unsigned long long)(frame > h->frame ? frame : h->frame));
-	}
+	if (witness_is_out(frame, frames))
+		turn_fault("two have frames of %llu to %llu", (unsigned long long)frame,
+			   (unsigned long long)(frame + frames));
 	if (!is_present(frame, frames, ADDING))
 		turn_fault("frame %llu is not there", (unsigned long long)frame);
 	if (witness_n == WITNESS_HELD)
@@ -268,12 +274,8 @@ void witness_removed(uint64_t frame, uint64_t frames, int r)
 	if (*group_at(frame) != REMOVING)
 		return;
 	set_groups(frame, frames, r == 0 ? ABSENT : PRESENT);
-	for (uint32_t i = 0; r == 0 && i < witness_n; i++) {
-		const struct witness_held *h = &witness_held[i];
-		if ((h->what == WITNESS_OUT || h->what == WITNESS_ISOLATED) &&
-		    overlap(frame, frames, h->frame, h->frames))
-			turn_fault("frame %llu went while somebody had it", (unsigned long long)h->frame);
-	}
+	if (r == 0 && witness_is_out(frame, frames))
+		turn_fault("frames from %llu on went while somebody had some", (unsigned long long)frame);
 }
 
 /* ---- reporting ---- */

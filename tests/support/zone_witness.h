@@ -38,6 +38,9 @@ void witness_open(struct pagehint_zone *zone);
 void witness_mark_start(void);
 void witness_rewind(void); /* to witness_mark_start */
 
+/* Has somebody any of these frames? */
+int witness_is_out(uint64_t frame, uint64_t frames);
+
 /* frames that are present and held by nobody */
 uint64_t witness_unheld(void);
 
