@@ -20,7 +20,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-#define STACK_BYTES (UINT64_C(512) << 10)
+#define STACK_BYTES (UINT64_C(128) << 10)
 #define STACK_APART (UINT64_C(8) << 20) /* so that valgrind takes a switch for one */
 #define MAX_CHOICES 65536u
 #define MAX_STEPS 20000000u
