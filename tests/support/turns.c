@@ -247,15 +247,33 @@ static int is_wrong(const char *func, enum turn_wrong how)
 
 static uint64_t value_at(const volatile void *p, uint32_t size)
 {
-	return size == 4 ? *(const volatile uint32_t *)p : *(const volatile uint64_t *)p;
+	switch (size) {
+	case 1:
+		return *(const volatile uint8_t *)p;
+	case 2:
+		return *(const volatile uint16_t *)p;
+	case 4:
+		return *(const volatile uint32_t *)p;
+	default:
+		return *(const volatile uint64_t *)p;
+	}
 }
 
 static void set_at(volatile void *p, uint32_t size, uint64_t v)
 {
-	if (size == 4)
+	switch (size) {
+	case 1:
+		*(volatile uint8_t *)p = (uint8_t)v;
+		break;
+	case 2:
+		*(volatile uint16_t *)p = (uint16_t)v;
+		break;
+	case 4:
 		*(volatile uint32_t *)p = (uint32_t)v;
-	else
+		break;
+	default:
 		*(volatile uint64_t *)p = v;
+	}
 }
 
 uint64_t turn_load(const volatile void *p, uint32_t size, const char *func)
