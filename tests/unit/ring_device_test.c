@@ -124,6 +124,7 @@ static void test_completed_once_in_any_order(void **state)
 	assert_int_equal(ph_ring_device_complete(&rig.device, a.ticket, 1), -EALREADY);
 	assert_int_equal(ph_ring_device_complete(&rig.device, 0, 1), -EALREADY);
 	assert_int_equal(ph_ring_device_complete(&rig.device, UINT64_MAX, 1), -EALREADY);
+	assert_int_equal(ph_ring_device_complete(&rig.device, 1u << 16 | 4u, 1), -EALREADY); /* no such slot */
 	assert_int_equal(ph_le16_get(&rig_used(&rig)->idx), 0); /* nothing is shown before the flush */
 	assert_int_equal(ph_ring_device_flush(&rig.device), 1);
 	assert_int_equal(ph_le16_get(&rig_used(&rig)->idx), 2);
