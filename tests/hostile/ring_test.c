@@ -59,6 +59,8 @@ static void require_broken(uint32_t why)
 	assert_int_equal(ph_ring_device_flush(&rig.device), -ENODEV);
 	assert_int_equal(ph_ring_device_arm(&rig.device), -ENODEV);
 	assert_int_equal(ph_ring_device_adopt(&rig.device, &held, &ticket), -ENODEV);
+	assert_int_equal(ph_ring_device_reread(&rig.device, 3, &chain),
+			 rig.form & PH_RING_PACKED ? -EOPNOTSUPP : -ENODEV);
 	ph_ring_device_disarm(&rig.device);
 	assert_memory_equal(before, rig.guest, rig.guest_bytes);
 	lookups = rig.looked_up;
