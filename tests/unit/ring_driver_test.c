@@ -159,6 +159,8 @@ static void test_which_take_a_table(void **state)
 			assert_int_equal(rig.driver.tables_free, free_tables);
 		}
 		assert_int_equal(ph_ring_driver_room(&rig.driver), 3); /* one entry is left, and a table for it */
+		assert_int_equal(ph_ring_driver_submit(&rig.driver, small, 1, 0, 9), 0);
+		assert_int_equal(ph_ring_driver_room(&rig.driver), 0);
 		rig_close(&rig);
 	}
 }
@@ -261,6 +263,11 @@ static void test_notifications(void **state)
 	require_reaped(0, 0);
 	assert_int_equal(ph_ring_driver_arm(&rig.driver), 0);
 	assert_int_equal(ph_le16_get(rig_used_event(&rig)), 1);
+	rig_close(&rig);
+	open_driver(PH_RING_PACKED, 4, 0);
+	ph_ring_driver_disarm(&rig.driver);
+	assert_int_equal(ph_ring_driver_arm(&rig.driver), 0);
+	assert_int_equal(ph_le32_get(rig.place.driver), (uint32_t)PH_EVENT_ENABLE << 16);
 	rig_close(&rig);
 	open_driver(PH_RING_PACKED | PH_RING_EVENT_IDX, 4, 0);
 	ph_le32_show(rig.place.device, (uint32_t)PH_EVENT_DESC << 16 | 0x8001u);
