@@ -54,7 +54,7 @@ boot() {
 	python3 peers/xen/initramfs.py "$dir/initramfs" bin/busybox="$cache/busybox" init=peers/xen/init \
 		bin/xen-peer=$bin/xen-peer bin/xen-populate=$bin/static-xen-populate bin/xen-balloon=$bin/static-xen-balloon \
 		bin/xen-privcmd.ko="$cache/xen-privcmd.ko" bin/xen-evtchn.ko="$cache/xen-evtchn.ko" cases="$dir/cases"
-	options="console=com1 com1=115200,8n1 dom0_mem=512M,max:768M loglvl=none guest_loglvl=none"
+	options="console=com1 com1=115200,8n1 dom0_mem=512M,max:768M loglvl=none guest_loglvl=none bootscrub=0"
 	if [ "$kind" = pvh ]; then
 		options="$options dom0=pvh"
 		machine=(-M q35 -device intel-iommu)

@@ -8,6 +8,7 @@
 
 #define PVH_PAGING_BYTES (UINT64_C(16) << 20)
 #define GONE_WITHIN_MS 20000
+#define QUIET_NS_A_FRAME 4000u
 
 static xc_interface *control;
 static xenforeignmemory_handle *foreign;
@@ -24,6 +25,13 @@ uint64_t host_free_frames(void)
 	xc_physinfo_t info;
 	memset(&info, 0, sizeof(info));
 	return xc_physinfo(control, &info) < 0 ? 0 : info.free_pages;
+}
+
+void host_quiet(uint64_t frames)
+{
+	uint64_t ns = 100000000 + frames * QUIET_NS_A_FRAME;
+	const struct timespec time = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+	nanosleep(&time, NULL);
 }
 
 uint32_t domain_make(int pvh, uint64_t max_mib)

@@ -56,6 +56,7 @@ static int once(int pvh, uint32_t mib, uint32_t flags, int one_by_one, double *r
 	const struct pagehint_run run = { FIRST, mib * MIB_FRAMES };
 	struct subject s;
 	CHECK(subject_open(&s, pvh, mib + 4, flags, 0) == 0);
+	host_quiet(LARGE_MIB * MIB_FRAMES);
 	double start = seconds();
 	if (one_by_one)
 		CHECK(single(&s, run.frames) == 0);
@@ -74,6 +75,8 @@ static int batch_vs_single(int pvh, const char *key, double *ret_ratio)
 		CHECK(once(pvh, SMALL_MIB, PAGEHINT_XEN_NO_2M | PAGEHINT_XEN_NO_1G, 0, &ours[i]) == 0);
 	}
 	*ret_ratio = median(by_one, ROUNDS) / median(ours, ROUNDS);
+	printf("%s: %.1f ms by single calls, %.1f ms in batches, for %u MiB\n", key, median(by_one, ROUNDS) * 1e3,
+	       median(ours, ROUNDS) * 1e3, SMALL_MIB);
 	publish(key, *ret_ratio, "x");
 	return 0;
 }
@@ -86,6 +89,8 @@ static int large_vs_small(int pvh, const char *key, double *ret_ratio)
 		CHECK(once(pvh, LARGE_MIB, PAGEHINT_XEN_NO_1G, 0, &large[i]) == 0);
 	}
 	*ret_ratio = median(small, ROUNDS) / median(large, ROUNDS);
+	printf("%s: %.1f ms in small extents, %.1f ms in large ones, for %u MiB\n", key, median(small, ROUNDS) * 1e3,
+	       median(large, ROUNDS) * 1e3, LARGE_MIB);
 	publish(key, *ret_ratio, "x");
 	return 0;
 }
@@ -128,6 +133,7 @@ static int reclaim_batch_vs_single(void)
 			struct subject s;
 			CHECK(subject_open(&s, 1, SMALL_MIB + 4, PAGEHINT_XEN_NO_SCRUB, 0) == 0);
 			CHECK(pagehint_xen_populate(s.xen, &run, 1, 0, NULL, NULL) == 0);
+			host_quiet(SMALL_MIB * MIB_FRAMES);
 			double start = seconds();
 			for (uint64_t k = 0; way == 0 && k < run.frames; k++) {
 				s.xen->extents[0] = FIRST + k;
