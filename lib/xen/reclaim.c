@@ -29,20 +29,19 @@ static void reclaim_present(struct ph_xen_release *r, uint32_t index, const stru
 
 static void reclaim_run(struct ph_xen_release *r, uint32_t index, const struct pagehint_run *run, uint64_t end)
 {
-	uint64_t at = run->frame, stop = run->frame + run->frames;
+	uint64_t at = run->frame, last = run->frame + run->frames, stop = last < end ? last : end;
 	struct pagehint_run there;
-	while (r->stop.error == 0 && at < end && at < stop &&
-	       ph_xen_next_present(r->x, at, stop < end ? stop : end, &there)) {
+	while (r->stop.error == 0 && at < stop && ph_xen_next_present(r->x, at, stop, &there)) {
 		ph_xen_release_absent(r, index, there.frame - at);
 		reclaim_present(r, index, &there);
 		at = there.frame + there.frames;
 	}
-	if (at >= stop)
-		return;
-	if (r->stop.error != 0)
+	if (r->stop.error != 0 && at < stop) {
 		ph_xen_release_not_tried(r, index, stop - at);
-	else
-		ph_xen_release_absent(r, index, stop - at);
+		at = stop;
+	}
+	if (at < last)
+		ph_xen_release_absent(r, index, last - at);
 }
 
 /* Frames from here on have no memory: nobody has to try them one by one. */
@@ -89,7 +88,7 @@ static int reclaim_inside(struct pagehint_xen *x, const struct pagehint_run *run
 	if (outcomes != NULL)
 		memset(outcomes, 0, n * sizeof(*outcomes));
 	release.scrub = (x->flags & PAGEHINT_XEN_NO_SCRUB) == 0 && x->kind != PAGEHINT_XEN_OWN;
-	uint64_t end = ph_xen_release_start(&release) < 0 ? 0 : end_of_domain(x);
+	uint64_t end = ph_xen_release_start(&release) < 0 ? UINT64_MAX : end_of_domain(x);
 	for (uint32_t i = 0; i < n; i++)
 		reclaim_run(&release, i, &runs[i], end);
 	ph_xen_release_flush(&release);
