@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -68,7 +70,7 @@ static const struct ph_sys sys = { .open = own_open, .close = own_close, .pread 
 
 static int locked(void)
 {
-	return mlock(memory, FRAMES * 4096) == 0;
+	return syscall(SYS_mlock, memory, FRAMES * 4096) == 0; /* a sanitizer's mlock does nothing */
 }
 
 static int setup_with(int lock)
