@@ -15,26 +15,35 @@ mkdir -p "$cache"
 
 finish() {
 	python3 tools/count.py --stages "$stages"
-	exit
+	exit $?
 }
 
-# fetch : the kernel, its two modules, Xen and busybox; a download that was cut short leaves no stamp
+# fetch : the kernel, its two modules, Xen and busybox; what was cut short leaves no stamp
 fetch() {
-	local kernel dir
-	dir=$(mktemp -d "$PWD/$cache/new.XXXXXX")
-	apt-cache show xen-hypervisor-4.17-amd64 >/dev/null 2>&1 || apt-get update -q
-	kernel=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image-[0-9]/ { print $2; exit }')
-	fetch_into "$dir" "$kernel" || { apt-get update -q && fetch_into "$dir" "$kernel"; } || return 1
-	for package in "$dir"/*.deb; do dpkg-deb -x "$package" "$dir/root"; done
-	zcat "$dir"/root/boot/xen-4.17-amd64.gz >"$cache/xen"
-	python3 peers/xen/vmlinux.py "$dir"/root/boot/vmlinuz-* "$cache/vmlinux"
-	cp "$dir"/root/lib/modules/*/kernel/drivers/xen/xen-{privcmd,evtchn}.ko "$dir/root/bin/busybox" "$cache/"
+	local dir
+	dir=$(mktemp -d "$PWD/$cache/new.XXXXXX") || return 1
+	download "$dir" || { update && download "$dir"; } || return 1
+	for package in "$dir"/*.deb; do dpkg-deb -x "$package" "$dir/root" || return 1; done
+	zcat "$dir"/root/boot/xen-4.17-amd64.gz >"$cache/xen" &&
+		python3 peers/xen/vmlinux.py "$dir"/root/boot/vmlinuz-* "$cache/vmlinux" &&
+		cp "$dir"/root/lib/modules/*/kernel/drivers/xen/xen-{privcmd,evtchn}.ko "$dir/root/bin/busybox" "$cache/" &&
+		basename "$dir"/root/boot/vmlinuz-* >"$cache/stamp"
+	local code=$?
 	rm -rf "$dir"
-	echo "$kernel" >"$cache/stamp"
+	return $code
 }
 
-fetch_into() {
-	(cd "$1" && apt-get download -q "$2" xen-hypervisor-4.17-amd64 busybox-static)
+# download DIR : of the kernel, the version that the lists know now
+download() {
+	local kernel
+	kernel=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image-[0-9]/ { print $2; exit }')
+	[ -n "$kernel" ] && (cd "$1" && rm -f ./*.deb && apt-get download -q "$kernel" xen-hypervisor-4.17-amd64 busybox-static)
+}
+
+update() {
+	local root=()
+	[ "$(id -u)" = 0 ] || root=(sudo)
+	"${root[@]}" apt-get update -q
 }
 
 # compile : the program that runs there; a build of its own, so that nothing else has to be built
@@ -68,7 +77,7 @@ boot() {
 }
 
 [ -f "$cache/stamp" ] || fetch || { echo "failed xen-fetch" >>"$stages"; finish; }
-echo "Xen 4.17 and $(cat "$cache/stamp"), Domain-0 is $kind"
+echo "Xen 4.17 and Linux $(sed 's/^vmlinuz-//' "$cache/stamp"), Domain-0 is $kind"
 compile >"build/peers-$name.build" 2>&1 || { tail -n 40 "build/peers-$name.build"; echo "failed xen-build" >>"$stages"; finish; }
 boot "$@"
 grep -av '^(XEN)' "build/peers-$name.console" | sed -n '/./p' | tail -n 200
