@@ -158,6 +158,8 @@ static int64_t change(struct fake_xen *f, uint32_t op, const struct ph_xen_reser
 		if (!(op == PH_XEN_POPULATE ? add(f, &names[done], what->order) : take(f, names[done], what->order)))
 			break;
 	}
+	for (uint64_t i = 0; faulty && i < f->drift; i++)
+		(void)take_frame(f, 5000 + i);
 	if (faulty && f->fault == FAULT_DIES)
 		die(f);
 	return faulty && f->fault == FAULT_ERROR ? f->fault_error : (int64_t)done;
