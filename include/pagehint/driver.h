@@ -308,8 +308,9 @@ struct pagehint_driver_zone {
  * @ret_ops: take and give are set, the rest is zero: add what you have
  *
  * For the balloon it takes, as long as there are any: whole granules that hold memory; pieces of 64 KiB or more of granules
- * that are partly used; whole granules that are reported or fresh (the host gains nothing by those); smaller pieces. For
- * hints: whole granules that hold memory.
+ * that are partly used; whole granules that are reported or fresh (the host gains nothing by those); smaller pieces. A
+ * granule is broken only for the rest of what is wanted, when no piece is left. For hints: whole granules that hold memory.
+ * It reserves frames, so pagehint_zone_add, _remove and _reserve may not run at the same time as calls of the driver.
  * Return: 0; -EINVAL ret_ops NULL.
  * Thread: any.   Cost: O(1); a take: O(granules / 64).   Since: 0.1
  */

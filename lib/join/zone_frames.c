@@ -44,12 +44,12 @@ static void append(struct order_of *o, uint64_t frame, uint64_t frames)
 	o->left -= frames;
 }
 
-/* Reserves granules of one window whose bits are set, as long as whole ones are wanted. */
-static void take_window(struct order_of *o, const uint64_t *bits, uint64_t first, uint32_t order)
+/* Reserves `frames` of each granule of one window whose bit is set, as long as so many are wanted. */
+static void take_window(struct order_of *o, const uint64_t *bits, uint64_t first, uint64_t frames)
 {
-	uint64_t frames = UINT64_C(1) << order;
+	uint32_t order = pagehint_zone_granule_order(o->zone);
 	for (uint32_t i = 0; i < LOOK_WORDS; i++)
-		for (uint64_t word = bits[i]; word != 0 && o->left >= frames && o->n < o->max; word &= word - 1) {
+		for (uint64_t word = bits[i]; word != 0 && o->left >= frames && !is_full(o); word &= word - 1) {
 			uint64_t granule = first + 64 * (uint64_t)i + ph_ctz(word);
 			/* somebody may have been quicker */
 			if (pagehint_zone_reserve(o->zone, granule << order, frames, NULL) == 0)
@@ -57,12 +57,15 @@ static void take_window(struct order_of *o, const uint64_t *bits, uint64_t first
 		}
 }
 
-/* Whole granules from the cursor on, and once round; `reported`: 0 those that hold memory, 1 those that do not. */
-static void take_granules(struct order_of *o, uint64_t *cursor, int reported)
+/*
+ * Whole granules from the cursor on, and once round, `frames` of each; `reported`: 0 those that hold memory, 1 those that do
+ * not.
+ */
+static void take_granules(struct order_of *o, uint64_t *cursor, uint64_t frames, int reported)
 {
 	uint32_t order = pagehint_zone_granule_order(o->zone), is_round = 0;
 	uint64_t start = ph_round_down(*cursor, WINDOW), at = start;
-	for (uint32_t i = 0; i < WINDOWS_A_TAKE && o->left >= UINT64_C(1) << order && o->n < o->max; i++) {
+	for (uint32_t i = 0; i < WINDOWS_A_TAKE && o->left >= frames && !is_full(o); i++) {
 		uint64_t whole[LOOK_WORDS], known[LOOK_WORDS];
 		struct pagehint_run span;
 		if (ph_harvest_next_span(o->zone, at << order, &span) < 0) {
@@ -80,7 +83,7 @@ static void take_granules(struct order_of *o, uint64_t *cursor, int reported)
 			return;
 		for (uint32_t w = 0; w < LOOK_WORDS; w++)
 			whole[w] &= reported ? known[w] : ~known[w];
-		take_window(o, whole, at, order);
+		take_window(o, whole, at, frames);
 		*cursor = at;
 		at += WINDOW;
 	}
@@ -90,9 +93,11 @@ static void take_granules(struct order_of *o, uint64_t *cursor, int reported)
 static void take_pieces(struct order_of *o, uint32_t least, uint32_t below)
 {
 	uint64_t blocks[PAGEHINT_ORDER_MAX + 1], frame;
+	if (is_full(o))
+		return;
 	pagehint_zone_free_orders(o->zone, blocks);
 	for (uint32_t order = below; order-- > least;)
-		for (; blocks[order] != 0 && o->left >= UINT64_C(1) << order && o->n < o->max; blocks[order]--) {
+		for (; blocks[order] != 0 && o->left >= UINT64_C(1) << order && !is_full(o); blocks[order]--) {
 			if (pagehint_zone_alloc(o->zone, order, &frame) != 0)
 				break;
 			append(o, frame, UINT64_C(1) << order);
@@ -115,11 +120,16 @@ static int take(void *ctx, uint32_t what_for, uint64_t frames, struct pagehint_r
 	struct order_of o = { .zone = from->zone, .left = frames < most ? frames : most, .runs = runs, .max = max };
 	uint32_t granule = pagehint_zone_granule_order(from->zone);
 	uint32_t piece = PIECE_ORDER < granule ? PIECE_ORDER : granule;
-	take_granules(&o, &from->cursor, 0);
-	if (what_for == PAGEHINT_DRIVER_FOR_BALLOON && !is_full(&o)) {
+	uint64_t whole = UINT64_C(1) << granule;
+	take_granules(&o, &from->cursor, whole, 0);
+	if (what_for == PAGEHINT_DRIVER_FOR_BALLOON) {
 		take_pieces(&o, piece, granule);
-		take_granules(&o, &from->cursor, 1);
+		if (o.left < whole)
+			take_granules(&o, &from->cursor, o.left, 0);
+		take_granules(&o, &from->cursor, whole, 1);
 		take_pieces(&o, 0, granule);
+		if (o.left < whole)
+			take_granules(&o, &from->cursor, o.left, 1);
 	}
 	if (o.n == 0)
 		return most == 0 && pagehint_zone_hidden(from->zone) != 0 ? -EAGAIN : -ENOSPC;

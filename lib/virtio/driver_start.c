@@ -152,6 +152,8 @@ static int set_up_queue(struct pagehint_driver *d, uint32_t q, uint32_t index)
 	}
 	if (ph_ring_driver_init(&queue->ring, &setup, queue->memory) < 0)
 		return -ENODEV;
+	if (d->opts.poll_ns != 0)
+		ph_ring_driver_disarm(&queue->ring);
 	struct pagehint_virtio_queue place = {
 		.desc = queue->desc.addr,
 		.driver = queue->driver.addr,

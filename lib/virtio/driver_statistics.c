@@ -21,10 +21,11 @@ static uint32_t write_entries(struct pagehint_driver *d)
 		n = 1;
 	}
 	for (uint32_t i = 0; i < n; i++, to += PAGEHINT_BALLOON_STAT_BYTES) {
-		uint16_t tag = PH_LE16((uint16_t)stats[i].tag);
-		uint64_t value = PH_LE64(stats[i].value);
-		memcpy(to, &tag, 2);
-		memcpy(to + 2, &value, 8);
+		/* packed, so that the value stands where no 64-bit store may */
+		to[0] = (unsigned char)stats[i].tag;
+		to[1] = (unsigned char)(stats[i].tag >> 8);
+		for (uint32_t byte = 0; byte < 8; byte++)
+			to[2 + byte] = (unsigned char)(stats[i].value >> 8 * byte);
 	}
 	return n * PAGEHINT_BALLOON_STAT_BYTES;
 }
