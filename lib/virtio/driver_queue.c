@@ -68,8 +68,10 @@ uint32_t ph_queue_take(struct pagehint_driver *d, uint32_t q)
 	struct ph_driver_queue *queue = &d->queues[q];
 	uint64_t cookie;
 	uint32_t used, n = 0;
-	/* at most what was in flight: a duty puts nothing in while it is told */
-	for (uint32_t most = queue->is_live ? queue->ring.in_flight : 0; n < most; n++) {
+	if (!queue->is_live)
+		return 0;
+	/* what was in flight, for a duty puts nothing in while it is told; and one more, which would be a lie */
+	for (uint32_t most = queue->ring.in_flight; n <= most; n++) {
 		if (d->state != PAGEHINT_DRIVER_RUNNING)
 			break;
 		int r = ph_ring_driver_reap(&queue->ring, &cookie, &used);
