@@ -28,7 +28,7 @@ uint32_t ph_driver_find_numbering(const struct pagehint_virtio *virtio, uint64_t
 {
 	static const uint32_t policies[] = { PAGEHINT_BALLOON_NUMBERING_SPEC, PAGEHINT_BALLOON_NUMBERING_OFFERED,
 					     PAGEHINT_BALLOON_NUMBERING_QEMU };
-	uint32_t seen = 0, found = PAGEHINT_BALLOON_NUMBERING_QEMU;
+	uint32_t seen = 0, exact = PAGEHINT_BALLOON_NUMBERING_COUNT, found = PAGEHINT_BALLOON_NUMBERING_QEMU;
 	for (uint32_t i = 0; i < PAGEHINT_BALLOON_Q_COUNT; i++)
 		if (virtio->ops.queue_max(virtio->ctx, i) != 0)
 			seen |= 1u << i;
@@ -39,7 +39,10 @@ uint32_t ph_driver_find_numbering(const struct pagehint_virtio *virtio, uint64_t
 			if (index[q] != UINT32_MAX)
 				claimed |= 1u << index[q];
 		if (claimed == seen)
+			exact = policies[p];
+		/* with queues to spare: one beyond the dense numbers is there for those who leave gaps */
+		if (policies[p] == PAGEHINT_BALLOON_NUMBERING_SPEC && (claimed & ~seen) == 0)
 			found = policies[p];
 	}
-	return found;
+	return exact != PAGEHINT_BALLOON_NUMBERING_COUNT ? exact : found;
 }
