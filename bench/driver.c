@@ -3,8 +3,7 @@
  * without ageing (S3 in README.md), beside a model of what the Linux driver does (driver/kernel.h), on the recorded build. All of
  * it in the trace's own time, so it counts and does not measure: one run is as good as many.
  *
- * A notification is an exit of the guest, the price that small orders and early reports pay; a report that came too early is
- * paid once more as a refault.
+ * A notification is an exit of the guest, the price that small orders and early reports pay.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +34,7 @@ struct guest {
 
 /* what came of one way */
 struct figures {
-	uint64_t kicks, buffers, bytes, refaults;
+	uint64_t kicks, buffers, bytes;
 };
 
 static struct trace trace;
@@ -141,8 +140,7 @@ static int run_ours(uint32_t order, int ageing, struct figures *f)
 		return failed("the device did not answer");
 	if (pagehint_reporter_stats(g.reporter, &stats) < 0 || stats.reported != g.balloon.reported)
 		return failed("the device was told something else than the reporter says");
-	*f = (struct figures) { g.balloon.kicks - kicks, g.balloon.buffers, g.balloon.reported,
-				stats.refaults_expected };
+	*f = (struct figures) { g.balloon.kicks - kicks, g.balloon.buffers, g.balloon.reported };
 	return close_guest(&g) < 0 ? failed("something would not let go") : 0;
 }
 
@@ -167,7 +165,7 @@ static int run_kernel(uint32_t order, struct figures *f)
 	}
 	kernel_tick(k, now_ns + 2 * INTERVAL_NS);
 	struct kernel_counts c = kernel_counts(k);
-	*f = (struct figures) { c.kicks, c.buffers, c.frames << 12, 0 };
+	*f = (struct figures) { c.kicks, c.buffers, c.frames << 12 };
 	kernel_delete(k);
 	return c.free_frames + live == frames ? 0 : failed("the kernel's model lost frames");
 }
@@ -179,8 +177,8 @@ static double per_gib(const struct figures *f)
 
 static void say(const char *name, const struct figures *f)
 {
-	printf("%-20s %8" PRIu64 " %10" PRIu64 " %10.1f %14.1f %12.1f\n", name, f->kicks, f->buffers,
-	       (double)f->bytes / (1 << 20), per_gib(f), (double)f->refaults / (1 << 20));
+	printf("%-20s %8" PRIu64 " %10" PRIu64 " %10.1f %12.1f\n", name, f->kicks, f->buffers,
+	       (double)f->bytes / (1 << 20), per_gib(f));
 }
 
 static struct {
@@ -221,7 +219,7 @@ static int run_all(void)
 		if (run_ours(sizes[s].order, 1, &ours[s][0]) != 0 || run_ours(sizes[s].order, 0, &ours[s][1]) != 0 ||
 		    run_kernel(sizes[s].order, &kernel[s]) != 0)
 			return 1;
-	printf("%-20s %8s %10s %10s %14s %12s\n", "", "kicks", "buffers", "MiB", "kicks/GiB", "refaults MiB");
+	printf("%-20s %8s %10s %10s %12s\n", "", "kicks", "buffers", "MiB", "kicks/GiB");
 	for (uint32_t s = 0; s < 2; s++) {
 		char name[40];
 		snprintf(name, sizeof(name), "%s aged", sizes[s].name);
