@@ -21,7 +21,7 @@
 
 #define REQUESTS 2000000ul /* over all forms */
 #define FORMS 8u
-#define LOST (UINT64_C(1) << 26) /* yields after which a sleeper is taken for forgotten */
+#define LOST (UINT64_C(1) << 24) /* yields after which a sleeper is taken for forgotten */
 
 struct doorbell {
 	_Atomic uint64_t rung;
@@ -122,10 +122,92 @@ static void test_two_threads(void **state)
 	}
 }
 
+/* ---- one side shows something at the moment when the other asks to be told: one of them must notice ---- */
+
+struct crossing {
+	struct ring_rig rig;
+	_Atomic uint32_t turn;
+	_Atomic int asked; /* what arm said */
+	int shown;         /* what publish or flush said */
+	uint32_t unnoticed;
+	int at_driver; /* 1 the driver asks, the device shows; 0 the other way round */
+};
+
+static void *ask(void *arg)
+{
+	struct crossing *c = arg;
+	for (uint32_t turn = 1; turn <= MEETINGS; turn++) {
+		await(&c->turn, 2 * turn - 1);
+		stroll(turn % 16);
+		atomic_store(&c->asked,
+			     c->at_driver ? ph_ring_driver_arm(&c->rig.driver) : ph_ring_device_arm(&c->rig.device));
+		atomic_store(&c->turn, 2 * turn);
+	}
+	return NULL;
+}
+
+static void one_round_trip(struct crossing *c, uint32_t turn)
+{
+	struct ring_rig *rig = &c->rig;
+	const struct ph_ring_buffer buffer = { .addr = rig->data, .len = 8 };
+	struct ph_chain chain;
+	uint64_t cookie = 0;
+	uint32_t budget = 8, used = 0;
+	assert_int_equal(ph_ring_driver_submit(&rig->driver, &buffer, 1, 0, turn), 0);
+	if (c->at_driver) {
+		ph_ring_driver_publish(&rig->driver);
+		assert_int_equal(ph_ring_device_pop(&rig->device, &budget, &chain), 0);
+		assert_int_equal(ph_ring_device_complete(&rig->device, chain.ticket, 0), 0);
+	}
+	atomic_store(&c->turn, 2 * turn - 1);
+	stroll(turn / 16 % 256);
+	c->shown = c->at_driver ? ph_ring_device_flush(&rig->device) : ph_ring_driver_publish(&rig->driver);
+	await(&c->turn, 2 * turn);
+	c->unnoticed += c->shown != 1 && c->asked != 1;
+	if (!c->at_driver) {
+		assert_int_equal(ph_ring_device_pop(&rig->device, &budget, &chain), 0);
+		assert_int_equal(ph_ring_device_complete(&rig->device, chain.ticket, 0), 0);
+		ph_ring_device_flush(&rig->device);
+	}
+	assert_int_equal(ph_ring_driver_reap(&rig->driver, &cookie, &used), 0);
+	assert_int_equal(cookie, turn);
+	ph_ring_driver_disarm(&rig->driver);
+	ph_ring_device_disarm(&rig->device);
+}
+
+static void cross(uint32_t form, int at_driver)
+{
+	static struct crossing c;
+	pthread_t asker;
+	memset(&c, 0, sizeof(c));
+	rig_lay_out(&c.rig, form, 4, 0, 64);
+	rig_open_driver(&c.rig, 0, 0);
+	rig_open_device(&c.rig);
+	c.at_driver = at_driver;
+	ph_ring_driver_disarm(&c.rig.driver);
+	ph_ring_device_disarm(&c.rig.device);
+	assert_int_equal(pthread_create(&asker, NULL, ask, &c), 0);
+	for (uint32_t turn = 1; turn <= MEETINGS; turn++)
+		one_round_trip(&c, turn);
+	pthread_join(asker, NULL);
+	assert_int_equal(c.unnoticed, 0);
+	rig_close(&c.rig);
+}
+
+static void test_show_and_ask_at_once(void **state)
+{
+	(void)state;
+	for (uint32_t form = 0; form < 4; form++) {
+		cross(form, 0);
+		cross(form, 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two_threads),
+		cmocka_unit_test(test_show_and_ask_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
