@@ -6,7 +6,7 @@
  * driver_report.c, driver_hint.c, driver_statistics.c), each with the same three verbs: serve, answered, reclaim. All
  * queues are served through driver_queue.c, which alone decides that the device is broken.
  * Not here: rings (ring_driver.h), registers (transport.h). Owns: nothing but the caller's memory.
- * Called from: one thread at a time; `events` from any.
+ * Called from: one thread at a time; the two events from any.
  * Invariants: a frame that was taken is in exactly one of: held, an inflate or deflate request, a hint, the embedder's hands;
  * state is PAGEHINT_DRIVER_BROKEN or PAGEHINT_DRIVER_RESETTING whenever the device may still hold what it should not, and only a confirmed
  * reset leads out of there. Freestanding.
@@ -143,7 +143,11 @@ struct pagehint_driver {
 	uint32_t actual_told;   /* pages */
 	uint32_t stats_are_out; /* the device has the buffer */
 	uint32_t stats_are_started;
-	_Atomic uint32_t events; /* PAGEHINT_VIRTIO_INTERRUPT_* not yet looked at */
+	/*
+	 * An interrupt that was not looked at yet. Set by any thread, cleared by a step before it looks: so nothing but loads and
+	 * stores is needed, and nothing is missed.
+	 */
+	_Atomic uint32_t queue_event, config_event;
 	struct pagehint_driver_stats counts;
 };
 

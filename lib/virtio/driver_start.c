@@ -207,7 +207,8 @@ static void begin(struct pagehint_driver *d)
 	d->quiet_until = 0;
 	d->poll_at = 0;
 	d->actual_told = UINT32_MAX; /* whatever the device remembers of the time before */
-	atomic_store(&d->events, PAGEHINT_VIRTIO_INTERRUPT_QUEUE | PAGEHINT_VIRTIO_INTERRUPT_CONFIG);
+	atomic_store(&d->queue_event, 1);
+	atomic_store(&d->config_event, 1);
 	ph_balloon_tell_actual(d);
 }
 

@@ -34,7 +34,7 @@ static void read_config(struct pagehint_driver *d)
 		d->hints.wanted = id;
 		return;
 	}
-	atomic_fetch_or(&d->events, PAGEHINT_VIRTIO_INTERRUPT_CONFIG);
+	atomic_store(&d->config_event, 1);
 }
 
 /* What the device says of itself: a reset that it wants, or that it has gone. */
@@ -86,7 +86,18 @@ static uint64_t next_deadline(struct pagehint_driver *d, uint64_t again)
 	}
 	if (d->opts.poll_ns != 0)
 		again = sooner(again, d->poll_at);
-	return is_waiting || atomic_load(&d->events) != 0 ? d->now_ns : again;
+	if (atomic_load(&d->queue_event) != 0 || atomic_load(&d->config_event) != 0)
+		is_waiting = 1;
+	return is_waiting ? d->now_ns : again;
+}
+
+/* Clears what was seen, and nothing else, before the device is looked at: what comes later is seen by the next step. */
+static uint32_t take_event(_Atomic uint32_t *event)
+{
+	if (atomic_load(event) == 0)
+		return 0;
+	atomic_store(event, 0);
+	return 1;
 }
 
 int pagehint_driver_step(struct pagehint_driver *d, uint64_t now_ns, uint64_t *ret_deadline)
@@ -96,15 +107,16 @@ int pagehint_driver_step(struct pagehint_driver *d, uint64_t now_ns, uint64_t *r
 	ph_driver_clock(d, now_ns);
 	if (d->state != PAGEHINT_DRIVER_RUNNING)
 		return -ENODEV;
-	uint32_t events = atomic_exchange(&d->events, 0);
+	uint32_t is_config = take_event(&d->config_event);
+	(void)take_event(&d->queue_event); /* queues are looked at anyway */
 	if (d->opts.poll_ns != 0 && d->now_ns >= d->poll_at) {
-		events |= PAGEHINT_VIRTIO_INTERRUPT_CONFIG;
+		is_config = 1;
 		d->poll_at = later(d->now_ns, d->opts.poll_ns);
 	}
-	if ((events & PAGEHINT_VIRTIO_INTERRUPT_CONFIG) != 0)
+	if (is_config)
 		check_status(d);
 	take_answers(d);
-	if (d->state == PAGEHINT_DRIVER_RUNNING && (events & PAGEHINT_VIRTIO_INTERRUPT_CONFIG) != 0)
+	if (d->state == PAGEHINT_DRIVER_RUNNING && is_config)
 		read_config(d);
 	uint64_t again = serve(d);
 	if (d->state != PAGEHINT_DRIVER_RUNNING)
@@ -122,8 +134,10 @@ int pagehint_driver_interrupt(struct pagehint_driver *d, uint32_t why)
 	else if (why == 0)
 		why = PAGEHINT_VIRTIO_INTERRUPT_QUEUE | PAGEHINT_VIRTIO_INTERRUPT_CONFIG;
 	why &= PAGEHINT_VIRTIO_INTERRUPT_QUEUE | PAGEHINT_VIRTIO_INTERRUPT_CONFIG;
-	if (why != 0)
-		atomic_fetch_or(&d->events, why);
+	if ((why & PAGEHINT_VIRTIO_INTERRUPT_QUEUE) != 0)
+		atomic_store(&d->queue_event, 1);
+	if ((why & PAGEHINT_VIRTIO_INTERRUPT_CONFIG) != 0)
+		atomic_store(&d->config_event, 1);
 	return why != 0;
 }
 
