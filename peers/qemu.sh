@@ -18,7 +18,7 @@ finish() {
 
 again=()
 [ ! -f build/build.ninja ] || again=(--reconfigure) # json-c may have come since
-if ! meson setup "${again[@]}" build >build/peers-qemu.setup 2>&1 || ! ninja -C build --quiet; then
+if ! meson setup "${again[@]}" build >build/peers-qemu.setup 2>&1 || ! ninja -C build --quiet >>build/peers-qemu.setup 2>&1; then
 	cat build/peers-qemu.setup
 	echo "failed qemu-build" >>"$stages"
 	finish

@@ -52,10 +52,9 @@ static void check_status(struct pagehint_driver *d)
 /* Answers of every queue. Something is owed for too long: silent; something came: not silent any more. */
 static void take_answers(struct pagehint_driver *d)
 {
-	uint32_t n = 0;
 	uint64_t owed = UINT64_MAX;
 	for (uint32_t q = 0; q < PAGEHINT_BALLOON_Q_COUNT; q++)
-		n += ph_queue_take(d, q);
+		(void)ph_queue_take(d, q);
 	for (uint32_t q = 0; q < PAGEHINT_BALLOON_Q_COUNT; q++)
 		owed = sooner(owed, ph_queue_deadline(d, q));
 	int was_silent = d->is_silent;

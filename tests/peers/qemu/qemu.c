@@ -167,11 +167,48 @@ static void map_ram(struct qemu *q, const struct qemu_ask *ask)
 	assert_ptr_not_equal(q->ram, MAP_FAILED);
 }
 
+/* ---- what is left over when a test fails ---- */
+
+#define MACHINES 16
+static char live[MACHINES][sizeof(((struct qemu *)0)->dir)];
+
+static void remove_files(const char *dir)
+{
+	static const char *const files[] = { "bios", "qtest", "qmp", "ram", "stderr" };
+	char path[96];
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(path, sizeof(path), "%.63s/%s", dir, files[i]);
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
+/* A failed test does not come to qemu_stop; its QEMU ends with this process, its files here. */
+static void clean_up(void)
+{
+	for (size_t i = 0; i < MACHINES; i++)
+		if (live[i][0] != '\0')
+			remove_files(live[i]);
+}
+
+static void note(const char *dir, const char *as)
+{
+	for (size_t i = 0; i < MACHINES; i++)
+		if (strcmp(live[i], dir) == 0) {
+			strcpy(live[i], as);
+			return;
+		}
+}
+
 void qemu_start(struct qemu *q, const struct qemu_ask *ask)
 {
+	static int is_registered;
+	if (!is_registered)
+		is_registered = atexit(clean_up) == 0;
 	memset(q, 0, sizeof(*q));
 	strcpy(q->dir, "/dev/shm/pagehint-qemu-XXXXXX");
 	assert_non_null(mkdtemp(q->dir));
+	note("", q->dir);
 	q->is_mmio = ask->is_mmio;
 	write_bios(q);
 	spawn(q, ask);
@@ -183,19 +220,14 @@ void qemu_start(struct qemu *q, const struct qemu_ask *ask)
 
 void qemu_stop(struct qemu *q)
 {
-	static const char *const files[] = { "bios", "qtest", "qmp", "ram", "stderr" };
-	char path[96];
 	kill(q->pid, SIGKILL);
 	waitpid(q->pid, NULL, 0);
 	close(q->qtest.fd);
 	close(q->qmp.fd);
 	munmap(q->ram, (size_t)q->ram_bytes);
 	close(q->ram_fd);
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		snprintf(path, sizeof(path), "%s/%s", q->dir, files[i]);
-		unlink(path);
-	}
-	rmdir(q->dir);
+	remove_files(q->dir);
+	note(q->dir, "");
 }
 
 uint64_t qemu_host_bytes(const struct qemu *q)
