@@ -1,4 +1,7 @@
-/* The two agents of the examples, run as programs: the guest's by its own checks, Linux's in a root of files that we write. */
+/*
+ * The agents of the examples, run as programs: the guest's by its own checks, Linux's in a root of files that we write, and the
+ * driver of a process with a device that is a file.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *guest_agent, *linux_agent;
+static const char *guest_agent, *linux_agent, *user_driver;
 static char root[64];
 
 /* Runs a command; returns its exit code, and what it said. */
@@ -162,6 +165,20 @@ static void test_its_heap_gives_back(void **state)
 	assert_non_null(strstr(said, "heap: 0 KiB resident at the end"));
 }
 
+static void test_a_driver_in_a_process(void **state)
+{
+	char said[4096], command[512];
+	(void)state;
+	snprintf(command, sizeof(command), "%s 2>&1", user_driver);
+	assert_int_equal(run(command, said, sizeof(said)), 2);
+	snprintf(command, sizeof(command), "%s %s 1 1 2>&1", user_driver, root);
+	assert_int_equal(run(command, said, sizeof(said)), 1);
+	assert_non_null(strstr(said, "No such file"));
+	put("/config", "this is no configuration space"); /* a device of somebody else */
+	assert_int_equal(run(command, said, sizeof(said)), 1);
+	assert_non_null(strstr(said, "No such device"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -170,9 +187,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_it_does_nothing_that_was_not_asked_for, make_root, drop_root),
 		cmocka_unit_test_setup_teardown(test_it_holds_back_when_memory_is_short, make_root, drop_root),
 		cmocka_unit_test_setup_teardown(test_its_heap_gives_back, make_root, drop_root),
+		cmocka_unit_test_setup_teardown(test_a_driver_in_a_process, make_root, drop_root),
 	};
-	assert_int_equal(argc, 3);
+	assert_int_equal(argc, 4);
 	guest_agent = argv[1];
 	linux_agent = argv[2];
+	user_driver = argv[3];
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
