@@ -1,7 +1,6 @@
 /*
  * pagehint.h: what the library is as a whole: its version, what was built in, and every syscall it may make.
- * It includes no other header of the library: take the ones you need (zone.h, cache.h, flush.h, map.h, gate.h, backend.h,
- * host.h, bitmap.h, origin.h, reporter.h, xen.h).
+ * It includes no other header of the library: take the ones you need.
  */
 #ifndef PAGEHINT_PAGEHINT_H
 #define PAGEHINT_PAGEHINT_H
