@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -205,6 +206,8 @@ static const struct pagehint_syscall manifest[] = {
 
 	/* a child process tries to open what may keep us waiting; it is waited for until the deadline, and killed then */
 	ANY(XEN, clone3),
+	ONLY(XEN, prctl, 0, INT_MASK, PR_SET_PDEATHSIG),
+	ANY(XEN, getppid),
 	ANY(XEN, exit_group),
 	ONLY(XEN, pidfd_send_signal, 1, INT_MASK, SIGKILL),
 	ONLY(XEN, waitid, 0, INT_MASK, BY_PIDFD),

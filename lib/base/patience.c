@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,9 +26,14 @@ static int64_t now_ns(void)
 	return clock_gettime(CLOCK_MONOTONIC, &t) < 0 ? -1 : (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Only system calls here: what another thread was doing at this moment is half done for ever. */
-static void try_it(const char *path, int flags)
+/*
+ * Only system calls here: what another thread was doing at this moment is half done for ever. Whoever waits may die before it
+ * can kill us: then we go, too.
+ */
+static void try_it(const char *path, int flags, long parent)
 {
+	if (syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || syscall(SYS_getppid) != parent)
+		syscall(SYS_exit_group, ECANCELED);
 	long fd = syscall(SYS_openat, AT_FDCWD, path, flags);
 	syscall(SYS_exit_group, fd < 0 ? errno & 0xff : 0);
 }
@@ -70,6 +76,7 @@ int ph_sys_open_within(void *ctx, const char *path, int flags, int64_t timeout_n
 	(void)ctx;
 	int pidfd = -1;
 	struct child_args args = { .flags = FLAG_PIDFD, .pidfd = (uintptr_t)&pidfd };
+	long parent = syscall(SYS_getpid);
 	int64_t start = now_ns();
 	int64_t deadline = start > INT64_MAX - timeout_ns ? INT64_MAX : start + timeout_ns;
 	long child =
@@ -77,7 +84,7 @@ int ph_sys_open_within(void *ctx, const char *path, int flags, int64_t timeout_n
 	if (child < 0)
 		return -errno;
 	if (child == 0)
-		try_it(path, flags | O_CLOEXEC);
+		try_it(path, flags | O_CLOEXEC, parent);
 	int r = collect(pidfd, await(pidfd, deadline));
 	close(pidfd);
 	if (r < 0)
