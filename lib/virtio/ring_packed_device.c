@@ -22,8 +22,6 @@ static int walk_table(struct ph_ring_device *ring, const struct ph_copied *desc,
 	struct ph_copied copied;
 	uint32_t descs = 0;
 	int err = ph_gather_table(ring, desc, &table, &descs);
-	if (err == 0 && descs > ring->size)
-		return ph_ring_device_break(ring, PH_RING_BAD_CHAIN);
 	for (uint32_t i = 0; err == 0 && i < descs; i++) {
 		ph_gather_copy(table, i, &copied);
 		copied.flags = copied.next; /* they stand where a split descriptor has its next */

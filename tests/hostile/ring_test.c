@@ -59,6 +59,8 @@ static void require_broken(uint32_t why)
 	assert_int_equal(ph_ring_device_flush(&rig.device), -ENODEV);
 	assert_int_equal(ph_ring_device_arm(&rig.device), -ENODEV);
 	assert_int_equal(ph_ring_device_adopt(&rig.device, &held, &ticket), -ENODEV);
+	assert_int_equal(ph_ring_device_reread(&rig.device, 3, &chain),
+			 rig.form & PH_RING_PACKED ? -EOPNOTSUPP : -ENODEV);
 	ph_ring_device_disarm(&rig.device);
 	assert_memory_equal(before, rig.guest, rig.guest_bytes);
 	lookups = rig.looked_up;
@@ -237,6 +239,16 @@ static void test_tables(void **state)
 			int askable = bad[i].len != 0 && bad[i].len % 16 == 0 && bad[i].addr <= UINT64_MAX - bad[i].len;
 			assert_int_equal(lookups, askable); /* what is wrong in itself is not even looked up */
 		}
+	for (uint32_t form = 0; form < 2; form++) { /* a bad one in it, then good ones */
+		open_ring(form | PH_RING_INDIRECT);
+		table(0, UINT64_MAX, 1, form ? 0 : PH_DESC_NEXT, form ? 0 : 1);
+		table(1, 0, 1, 0, 0);
+		desc(0, rig.data + TABLE, 32, PH_DESC_INDIRECT, 0);
+		rig_offer(&rig, 0);
+		if (form & PH_RING_PACKED)
+			entry(0, rig.data + TABLE, 32, PH_DESC_INDIRECT);
+		require_broken(PH_RING_BAD_ADDRESS);
+	}
 	open_ring(PH_RING_INDIRECT); /* across the end of guest memory */
 	desc(0, RIG_BASE + rig.guest_bytes - 16, 32, PH_DESC_INDIRECT, 0);
 	rig_offer(&rig, 0);
@@ -252,6 +264,15 @@ static void test_addresses_and_lengths(void **state)
 		rig_offer(&rig, 0);
 		if (form & PH_RING_PACKED)
 			entry(0, UINT64_MAX, 1, 0);
+		require_broken(PH_RING_BAD_ADDRESS);
+		open_ring(form); /* what follows does not mend it */
+		desc(0, UINT64_MAX, 1, PH_DESC_NEXT, 1);
+		desc(1, 0, 1, 0, 0);
+		rig_offer(&rig, 0);
+		if (form & PH_RING_PACKED) {
+			entry(0, UINT64_MAX, 1, PH_DESC_NEXT);
+			entry(1, 0, 1, 0);
+		}
 		require_broken(PH_RING_BAD_ADDRESS);
 		open_ring(form); /* the last one that does not wrap */
 		desc(0, UINT64_MAX - 1, 1, 0, 0);

@@ -254,8 +254,10 @@ static void test_move(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hand_over), cmocka_unit_test(test_adopt_refuses), cmocka_unit_test(test_reread),
-		cmocka_unit_test(test_positions), cmocka_unit_test(test_index_wraps),   cmocka_unit_test(test_move),
+		cmocka_unit_test(test_hand_over),     cmocka_unit_test(test_not_while_something_is_on_its_way),
+		cmocka_unit_test(test_adopt_refuses), cmocka_unit_test(test_reread),
+		cmocka_unit_test(test_positions),     cmocka_unit_test(test_index_wraps),
+		cmocka_unit_test(test_move),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
