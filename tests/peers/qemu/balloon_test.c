@@ -146,6 +146,30 @@ static void test_statistics(void **state)
 	board_close(&b);
 }
 
+/* Nothing is looked at but after an interrupt, and when a step says at once: whoever asks for too few stands still here. */
+static void test_interrupts_are_enough(void **state)
+{
+	(void)state;
+	uint64_t give_up = qemu_now() + QEMU_WAIT_MS * UINT64_C(1000000), steps = 0, deadline = UINT64_MAX, now;
+	board_open(&b, 256 * MIB, "");
+	b.opts.poll_ns = 0;
+	board_start(&b);
+	assert_int_equal(board_step(&b), 0);
+	assert_int_equal(pagehint_driver_interrupt(b.driver, 0), 0); /* the device has nothing to say */
+	board_target(&b, 100 * MIB);
+	while (board_stats(&b).held != 100 * MIB / FRAME) {
+		now = qemu_now();
+		assert_true(now < give_up);
+		if (!pagehint_driver_interrupt(b.driver, 0) && deadline > now)
+			continue;
+		assert_int_equal(pagehint_driver_step(b.driver, now, &deadline), 0);
+		steps++;
+	}
+	assert_int_equal(board_actual(&b), 100 * MIB);
+	assert_in_range(steps, 2, 1000);
+	board_close(&b);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -153,6 +177,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_inflating_gains_memory),
 		cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test(test_statistics),
+		cmocka_unit_test(test_interrupts_are_enough),
 	};
 	if (board_arguments(argc, argv) != 0)
 		return 2;
