@@ -223,7 +223,7 @@ static void test_every_order_of_every_play(void **state)
 		fflush(stdout);
 		if (r.faulty)
 			fail_msg("%s: %s", plays[i].name, r.fault);
-		assert_true(r.runs > 4 && r.words > 0);
+		assert_true(r.runs > 1 && r.words > 0);
 		runs += r.runs;
 		ends += r.ends;
 	}
