@@ -76,6 +76,12 @@ static const struct zone_play plays[] = {
 	  "add 0 64; take 3",
 	  { "give-twice 0", "give-twice 0" } },
 	{ "out: strictly", { STRICT, 9, 1, 1 }, 3, 0, "add 0 64; take 3", { "give-twice 0", "give-twice 0" } },
+	{ "out: one of them through its cache",
+	  { 0, 9, 1, 1 },
+	  3,
+	  1,
+	  "add 0 64; take 0",
+	  { "give-twice 0 1", "give-twice 0" } },
 	{ "out: two parts of one block",
 	  { STRICT, 9, 1, 1 },
 	  2,
@@ -125,6 +131,12 @@ static const struct zone_play plays[] = {
 	  1,
 	  "add 0 64",
 	  { "cache-take; cache-give; drain", "take 6" } },
+	{ "cache: two of them",
+	  { 0, 9, 1, 1 },
+	  2,
+	  2,
+	  "add 0 128; take 6",
+	  { "cache-take; cache-give; cache-take", "cache-take; give-old 0; cache-take" } },
 	{ "cache: parked, and drained by another",
 	  { 0, 9, 1, 1 },
 	  2,
@@ -211,7 +223,7 @@ static void test_every_order_of_every_play(void **state)
 		fflush(stdout);
 		if (r.faulty)
 			fail_msg("%s: %s", plays[i].name, r.fault);
-		assert_true(r.runs > 4 && r.words > 0);
+		assert_true(r.runs > 1 && r.words > 0);
 		runs += r.runs;
 		ends += r.ends;
 	}
