@@ -63,6 +63,7 @@ static void check_summary(struct walk *w, uint32_t slot, uint32_t level, uint32_
 	if (c < 0)
 		return;
 	uint64_t said = atomic_load(&ph_zone_sum(z, level, (uint32_t)c)[slot / 64]) >> (slot % 64) & 1;
+	said &= atomic_load(&ph_zone_up(z, level, (uint32_t)c)[slot / 4096]) >> (slot / 64 % 64) & 1;
 	if (level == 1)
 		said &= atomic_load(&ph_zone_head(z, slot)->sum1[c]) >> word & 1;
 	if (level == 0) {

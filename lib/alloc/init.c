@@ -74,11 +74,14 @@ static void lay_out(struct pagehint_zone *z)
 {
 	uint64_t at = ph_round_up(sizeof(*z), 128);
 	z->bitmap_words = (uint32_t)((z->max_sections + 63) / 64);
+	z->up_words = (z->bitmap_words + 63) / 64;
 	lay_out_slot(z);
 	z->off_caches = at;
 	at += z->max_caches * sizeof(struct pagehint_cache);
 	z->off_sums = at;
 	at += ph_round_up((uint64_t)(PH_WHOLE_LEVEL * PH_CLASSES + 1) * z->bitmap_words * 8, 64);
+	z->off_ups = at;
+	at += ph_round_up((uint64_t)PH_WHOLE_LEVEL * PH_CLASSES * z->up_words * 8, 64);
 	z->off_heads = at;
 	at += ph_round_up(z->max_sections * sizeof(struct ph_section), 64);
 	z->off_present = at;

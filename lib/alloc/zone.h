@@ -75,6 +75,7 @@ struct pagehint_zone {
 	uint32_t granule_words; /* words of each reporting set of a slot */
 	uint32_t section_words; /* words of a slot */
 	uint32_t bitmap_words;  /* words of a bitmap over slots */
+	uint32_t up_words;      /* words of a bitmap over those */
 	/* offsets inside a slot [words]; 0 = not there */
 	uint32_t at_level1, at_sum0, at_out1, at_tail0, at_tail1, at_dirty, at_stale, at_touched, at_aged;
 	uint32_t level0_stride; /* 2 in tracked zones: level 0 and its out words alternate */
@@ -82,6 +83,7 @@ struct pagehint_zone {
 	/* offsets inside the state [bytes] */
 	uint64_t off_slots;    /* uint32_t[span_sections]: slot + 1 */
 	uint64_t off_sums;     /* bitmaps over slots: [3 levels][6 classes], then whole sections */
+	uint64_t off_ups;      /* of each of the first 18: which of its words are not zero */
 	uint64_t off_heads;    /* struct ph_section[max_sections] */
 	uint64_t off_present;  /* words of present frames, PH_PRESENT_WORDS a slot */
 	uint64_t off_caches;   /* struct pagehint_cache[max_caches] */
@@ -137,6 +139,12 @@ static inline ph_word *ph_zone_level_word(const struct pagehint_zone *z, uint32_
 static inline ph_word *ph_zone_sum(const struct pagehint_zone *z, uint32_t level, uint32_t class_)
 {
 	return (ph_word *)ph_zone_at(z, z->off_sums) + (uint64_t)(level * PH_CLASSES + class_) * z->bitmap_words;
+}
+
+/* bitmap over the words of that bitmap */
+static inline ph_word *ph_zone_up(const struct pagehint_zone *z, uint32_t level, uint32_t class_)
+{
+	return (ph_word *)ph_zone_at(z, z->off_ups) + (uint64_t)(level * PH_CLASSES + class_) * z->up_words;
 }
 
 /* bitmap over slots: sections that are one free block */
