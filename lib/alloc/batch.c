@@ -65,13 +65,10 @@ static int free_group(struct pagehint_zone *z, const struct ph_place *p, uint64_
 	}
 	if (z->flags & (PAGEHINT_ZONE_STRICT | PAGEHINT_ZONE_UNTRACKED) || p->level == PH_WHOLE_LEVEL)
 		return -EALREADY; /* one by one */
-	ph_word *word = ph_track_word(z, p->slot, p->level, p->word);
-	uint64_t v = atomic_load(word);
-	while ((v & mask) == mask)
-		if (atomic_compare_exchange_strong(word, &v, v & ~mask)) {
-			ph_level_put(z, p->slot, p->level, p->word, mask);
-			return 0;
-		}
+	if (ph_track_clear(z, p->slot, p->level, p->word, mask)) {
+		ph_level_put(z, p->slot, p->level, p->word, mask);
+		return 0;
+	}
 	return -EALREADY;
 }
 

@@ -78,6 +78,13 @@ static void lay_out(struct pagehint_zone *z)
 	lay_out_slot(z);
 	z->off_caches = at;
 	at += z->max_caches * sizeof(struct pagehint_cache);
+	/* many more places than caches: so two of them seldom want the same */
+	uint32_t places = 64;
+	while (places < 8 * z->max_caches)
+		places *= 2;
+	z->lent_mask = places - 1;
+	z->off_lent = at;
+	at += ph_round_up(places * sizeof(uint16_t), 64);
 	z->off_sums = at;
 	at += ph_round_up((uint64_t)(PH_WHOLE_LEVEL * PH_CLASSES + 1) * z->bitmap_words * 8, 64);
 	z->off_ups = at;

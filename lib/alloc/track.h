@@ -6,15 +6,23 @@
  * is one atomic; a free that does not find all its bits set is refused. Runs (alloc_runs, alloc_contig, reserve) are marked
  * frame by frame on level 0, so any part of them can be freed.
  * Strict zones also have a `tail` bit for every bit of a block but the first: a block can only be freed as it was allocated.
- * Invariants: a frame is marked on one level at the most, and only while it is neither free nor cached.
+ * What a cache holds may be marked in advance: then the cache says which frames those are (lend.h).
+ * Invariants: a frame is marked on one level at the most, and only while it is not free; if it is cached, it is lent.
  */
 #ifndef PH_ALLOC_TRACK_H
 #define PH_ALLOC_TRACK_H
 
+#include "alloc/lend.h"
 #include "alloc/zone.h"
 
 /* Blocks of `order` under `mask` of this word are handed out. */
 void ph_track_out(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint32_t order, uint64_t mask);
+
+/* A single frame comes back. Returns 0, -EALREADY not out, -EINVAL out in another order. */
+static inline int ph_track_in_frame(struct pagehint_zone *z, uint32_t slot, uint32_t offset);
+
+/* Clears bits of an out word if every one of them is out. Returns 1 or 0. */
+int ph_track_clear(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
 
 /* A block comes back. Returns 0, -EALREADY not out, -EINVAL out in another order. */
 int ph_track_in(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order);
@@ -31,7 +39,33 @@ int ph_track_is_out(const struct pagehint_zone *z, uint32_t slot, uint32_t offse
 /* All of a range comes back or nothing. Returns 0, -EALREADY some of it is not out, -EAGAIN another thread is splitting it. */
 int ph_track_in_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames);
 
+/* ph_track_in_frame's rarer ends: all there is to check; it was not out; it lies in a cache. */
+int ph_track_in_strict(struct pagehint_zone *z, uint32_t slot, uint32_t offset);
+int ph_track_refuse(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order);
+int ph_track_undo(struct pagehint_zone *z, uint32_t slot, uint32_t offset);
+
 /* The out word of a level (level 3: bit 0 of out3), and the tail word beside it. */
 ph_word *ph_track_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word);
+
+/* that of level 0 stands beside the word itself */
+static inline ph_word *ph_track_word0(const struct pagehint_zone *z, uint32_t slot, uint32_t word)
+{
+	return ph_zone_words(z, slot, word * 2 + 1);
+}
+
+static inline int ph_track_in_frame(struct pagehint_zone *z, uint32_t slot, uint32_t offset)
+{
+	uint32_t word = offset / 64, name = ph_zone_word_name(slot, word);
+	uint64_t bit = UINT64_C(1) << (offset % 64);
+	if (ph_unlikely(z->flags & PAGEHINT_ZONE_STRICT))
+		return ph_track_in_strict(z, slot, offset);
+	if (ph_unlikely(ph_lend_mask(z, name) & bit))
+		return ph_track_refuse(z, slot, offset, 0);
+	if (ph_unlikely(!(atomic_fetch_and(ph_track_word0(z, slot, word), ~bit) & bit)))
+		return ph_track_refuse(z, slot, offset, 0);
+	if (ph_unlikely(ph_lend_mask(z, name) & bit))
+		return ph_track_undo(z, slot, offset);
+	return 0;
+}
 
 #endif

@@ -75,6 +75,7 @@ struct pagehint_zone {
 	uint32_t granule_words; /* words of each reporting set of a slot */
 	uint32_t section_words; /* words of a slot */
 	uint32_t bitmap_words;  /* words of a bitmap over slots */
+	uint32_t lent_mask;     /* places of the table of lent words - 1 */
 	uint32_t up_words;      /* words of a bitmap over those */
 	/* offsets inside a slot [words]; 0 = not there */
 	uint32_t at_level1, at_sum0, at_out1, at_tail0, at_tail1, at_dirty, at_stale, at_touched, at_aged;
@@ -86,6 +87,7 @@ struct pagehint_zone {
 	uint64_t off_ups;      /* of each of the first 18: which of its words are not zero */
 	uint64_t off_heads;    /* struct ph_section[max_sections] */
 	uint64_t off_present;  /* words of present frames, PH_PRESENT_WORDS a slot */
+	uint64_t off_lent;     /* see lend.h */
 	uint64_t off_caches;   /* struct pagehint_cache[max_caches] */
 	uint64_t off_sections; /* words of the slots */
 	_Alignas(64) ph_word total;
@@ -178,6 +180,12 @@ static inline uint64_t ph_zone_base(const struct pagehint_zone *z, uint32_t slot
 static inline uint32_t ph_zone_offset(uint64_t frame)
 {
 	return (uint32_t)(frame & (PAGEHINT_SECTION_FRAMES - 1));
+}
+
+/* names a level-0 word of the zone; never 0 */
+static inline uint32_t ph_zone_word_name(uint32_t slot, uint32_t word)
+{
+	return slot * PH_L0_WORDS + word + 1;
 }
 
 static inline ph_word *ph_zone_present(const struct pagehint_zone *z, uint32_t slot)
