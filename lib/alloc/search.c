@@ -72,11 +72,16 @@ static inline int try_word(struct search *s, uint32_t slot, uint32_t word, int c
 	s->left--;
 	uint64_t v = atomic_load(ph_zone_level_word(s->z, slot, s->level, word));
 	int is = ph_level_class(v);
-	if (ph_likely(is == c) && take_runs(s, slot, word, v, c))
+	/* smaller than claimed, but it fits: nothing is tighter. Bigger: it will be met where it belongs. */
+	if (ph_unlikely(is != c)) {
+		ph_summary_narrow(s->z, slot, s->level, word, c);
+		if (is > c || is < (int)s->order)
+			return 0;
+	}
+	if (ph_likely(take_runs(s, slot, word, v, is)))
 		return 1;
 	ph_summary_narrow(s->z, slot, s->level, word, c);
-	/* smaller than claimed, but it fits: nothing is tighter. Bigger: it will be met where it belongs. */
-	return is < c && is >= (int)s->order && take_runs(s, slot, word, v, is);
+	return 0;
 }
 
 /* All of a level-0 word, whatever it has. */
@@ -137,7 +142,7 @@ static inline int search_slot(struct search *s, uint32_t slot, uint32_t from, ui
 	int found = s->level == 0   ? search_level0(s, slot, from, to)
 		    : s->level == 1 ? search_level1(s, slot, from)
 				    : try_word(s, slot, 0, (int)from);
-	for (uint32_t c = from; c <= to && !found && s->left > 0; c++)
+	for (uint32_t c = from; !found && c <= to && s->left > 0; c++)
 		ph_summary_drop_slot(s->z, slot, s->level, (int)c);
 	return found;
 }
@@ -148,7 +153,7 @@ static inline int search_slots(struct search *s, uint32_t i, uint32_t from, uint
 	uint64_t slots = 0;
 	for (uint32_t c = from; c <= to; c++)
 		slots |= atomic_load(&ph_zone_sum(s->z, s->level, c)[i]);
-	for (uint32_t c = from; c <= to && ph_unlikely(slots == 0); c++)
+	for (uint32_t c = from; slots == 0 && c <= to; c++)
 		ph_summary_drop_up(s->z, s->level, (int)c, i);
 	for (; slots != 0 && s->left > 0; slots &= slots - 1)
 		if (search_slot(s, i * 64 + ph_ctz(slots), from, to))

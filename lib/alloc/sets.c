@@ -61,15 +61,19 @@ void ph_sets_handed_blocks(struct pagehint_zone *z, const struct ph_place *p, ui
 	if (p->from < g / 6 && !(z->flags & PAGEHINT_ZONE_LADDER))
 		return; /* the common case: a piece of a granule that was broken before */
 	uint64_t starts = mask & ph_run_starts(order % 6);
+	uint32_t next = 0; /* granules below this were dealt with: blocks share them */
 	for (; starts != 0; starts &= starts - 1) {
 		struct ph_place block = *p;
 		block.bit = ph_ctz(starts);
-		uint32_t offset = ph_place_offset(&block);
-		for (uint32_t i = offset >> g; i <= (offset + frames - 1) >> g; i++)
+		uint32_t offset = ph_place_offset(&block), last = (offset + frames - 1) >> g;
+		for (uint32_t i = offset >> g < next ? next : offset >> g; i <= last; i++)
 			if (was_whole(z, p, i))
 				touch(z, p->slot, i);
+		next = last + 1;
 		if (z->flags & PAGEHINT_ZONE_LADDER)
 			change_range(dirty_words(z, p->slot), offset, frames, set_bits);
+		else if (g >= 6 * (p->level + 1)) /* the whole word lies in one granule */
+			return;
 	}
 }
 
