@@ -226,13 +226,15 @@ static int search(struct search *s)
 	return 0;
 }
 
-/* The block at *p is ours: keep `keep` of a word on `level` at its lowest end, publish the rest on the way down. */
-static void split_down(struct pagehint_zone *z, struct ph_place *p, uint32_t level, uint64_t keep)
+/* The block that was found is ours: keep s->mask of a word on `level` at its lowest end, publish the rest on the way down. */
+static void split_down(struct search *s, uint32_t level)
 {
-	uint64_t moved = block_frames(p->level);
+	struct pagehint_zone *z = s->z;
+	struct ph_place *p = &s->place;
+	uint64_t moved = s->split ? block_frames(p->level) : 0;
 	uint32_t index = p->level == PH_WHOLE_LEVEL ? 0 : (p->word << 6) + p->bit;
 	for (uint32_t k = p->level; k-- > level; index <<= 6) {
-		uint64_t rest = k == level ? ~keep : ~UINT64_C(1);
+		uint64_t rest = k == level ? ~s->mask : ~UINT64_C(1);
 		if (rest == 0)
 			continue;
 		/* these frames were free all along: they are published, not put */
@@ -242,7 +244,8 @@ static void split_down(struct pagehint_zone *z, struct ph_place *p, uint32_t lev
 	p->level = level;
 	p->word = index >> 6;
 	p->bit = 0;
-	atomic_fetch_add(&ph_zone_head(z, p->slot)->ended, moved);
+	if (moved != 0)
+		atomic_fetch_add(&ph_zone_head(z, p->slot)->ended, moved);
 }
 
 static inline struct search begin(struct pagehint_zone *z, uint32_t order, uint32_t want)
@@ -257,16 +260,18 @@ static inline struct search begin(struct pagehint_zone *z, uint32_t order, uint3
 static PH_NOINLINE int climb(struct search *s, uint32_t want, int (*look)(struct search *s))
 {
 	uint32_t level = s->level, run = s->order, room = 64u >> run;
+	uint64_t keep = ph_low_mask((want < room ? want : room) << run);
 	s->order = 0;
 	s->want = 1;
-	s->split = 1;
-	do
+	do {
 		s->level++;
-	while (s->level <= PH_WHOLE_LEVEL && !look(s));
+		/* a block that is taken whole leaves nothing to publish: it is not between two levels at any time */
+		s->split = s->level != level + 1 || keep != PH_FULL;
+	} while (s->level <= PH_WHOLE_LEVEL && !look(s));
 	if (s->level > PH_WHOLE_LEVEL)
 		return s->left > 0 ? -ENOSPC : -EAGAIN;
-	s->mask = ph_low_mask((want < room ? want : room) << run);
-	split_down(s->z, &s->place, level, s->mask);
+	s->mask = keep;
+	split_down(s, level);
 	return 0;
 }
 
