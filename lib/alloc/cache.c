@@ -194,37 +194,83 @@ static PH_NOINLINE int free_block(struct pagehint_zone *z, struct pagehint_cache
 	return 0;
 }
 
+/* The first frame of entry i, which is empty; `at`: where its mark is. */
+static inline void start_entry(struct pagehint_cache *c, uint32_t i, uint32_t name, uint64_t frame, uint64_t at)
+{
+	ph_cache_store(&c->base[i], frame & ~UINT64_C(63));
+	ph_cache_store(&c->out[i], at);
+	atomic_store_explicit(&c->word[i], name, memory_order_relaxed);
+	atomic_store_explicit(&c->mask[i], UINT64_C(1) << (frame % 64), memory_order_release);
+}
+
+static PH_NOINLINE int restart_entry(struct pagehint_cache *c, uint32_t i, uint32_t name, uint64_t frame, uint64_t at)
+{
+	ph_cache_flush(zone_of(c), c, i);
+	start_entry(c, i, name, frame, at);
+	return 0;
+}
+
+/* A frame that is out no longer goes into the entry of its word. */
+static inline int keep_frame(struct pagehint_cache *c, uint32_t name, uint64_t frame, uint64_t at)
+{
+	uint32_t i = 1 + name % PH_CACHE_FREED;
+	uint64_t mask = ph_cache_load(&c->mask[i]);
+	atomic_store_explicit(&c->hot, i, memory_order_relaxed);
+	if (mask == 0) {
+		start_entry(c, i, name, frame, at);
+		return 0;
+	}
+	/* only while frames are held is the word certainly the one it was: an empty slot may serve another section now */
+	if (atomic_load_explicit(&c->word[i], memory_order_relaxed) != name)
+		return restart_entry(c, i, name, frame, at);
+	ph_cache_store(&c->mask[i], mask | UINT64_C(1) << (frame % 64));
+	return 0;
+}
+
+/* Zones that are not tracked, or strictly. */
+static PH_NOINLINE int free_frame_otherwise(struct pagehint_cache *c, uint32_t slot, uint64_t frame)
+{
+	struct pagehint_zone *z = zone_of(c);
+	uint32_t offset = ph_zone_offset(frame);
+	int r = ph_zone_untrack_frame(z, slot, offset);
+	if (ph_unlikely(r < 0))
+		return r;
+	return keep_frame(c, ph_zone_word_name(slot, offset / 64), frame, mark_at(z, slot, offset / 64));
+}
+
+static PH_NOINLINE int free_otherwise(struct pagehint_cache *c, uint64_t frame, uint32_t order)
+{
+	struct pagehint_zone *z = zone_of(c);
+	uint32_t control = atomic_load(&c->control);
+	if (control != PH_CACHE_OWNED) {
+		if (control != (PH_CACHE_OWNED | PH_CACHE_WANTED))
+			return -EBUSY;
+		obey(z, c);
+	}
+	if (order != 0)
+		return free_block(z, c, frame, order);
+	int64_t slot = ph_zone_slot(z, frame);
+	return slot < 0 ? -ERANGE : free_frame_otherwise(c, (uint32_t)slot, frame);
+}
+
 int pagehint_cache_free(struct pagehint_cache *cache, uint64_t frame, uint32_t order)
 {
 	struct pagehint_zone *z = zone_of(cache);
 	uint32_t control = atomic_load_explicit(&cache->control, memory_order_relaxed);
-	if (ph_unlikely(control != PH_CACHE_OWNED)) {
-		if (control != (PH_CACHE_OWNED | PH_CACHE_WANTED))
-			return -EBUSY;
-		obey(z, cache);
-	}
-	if (ph_unlikely(order != 0))
-		return free_block(z, cache, frame, order);
-	int64_t slot = ph_zone_slot(z, frame);
-	uint32_t offset = ph_zone_offset(frame);
-	int r = slot < 0 ? -ERANGE : ph_zone_untrack_frame(z, (uint32_t)slot, offset);
+	if (ph_unlikely(((control ^ PH_CACHE_OWNED) | order) != 0))
+		return free_otherwise(cache, frame, order);
+	int64_t found = ph_zone_slot(z, frame);
+	if (ph_unlikely(found < 0))
+		return -ERANGE;
+	uint32_t slot = (uint32_t)found;
+	if (ph_unlikely(z->flags & (PAGEHINT_ZONE_UNTRACKED | PAGEHINT_ZONE_STRICT)))
+		return free_frame_otherwise(cache, slot, frame);
+	uint32_t offset = ph_zone_offset(frame), name = ph_zone_word_name(slot, offset / 64);
+	ph_word *mark = ph_track_word0(z, slot, offset / 64);
+	int r = ph_track_clear_frame(z, mark, name, offset % 64);
 	if (ph_unlikely(r < 0))
-		return r;
-	uint32_t name = ph_zone_word_name((uint32_t)slot, offset / 64), i = 1 + name % PH_CACHE_FREED;
-	uint64_t bit = UINT64_C(1) << (offset % 64), mask = ph_cache_load(&cache->mask[i]);
-	atomic_store_explicit(&cache->hot, i, memory_order_relaxed);
-	/* only while frames are held is the word certainly the one it was: an empty slot may serve another section now */
-	if (mask != 0 && atomic_load_explicit(&cache->word[i], memory_order_relaxed) == name) {
-		ph_cache_store(&cache->mask[i], mask | bit);
-		return 0;
-	}
-	if (mask != 0)
-		ph_cache_flush(z, cache, i);
-	ph_cache_store(&cache->base[i], frame - offset % 64);
-	ph_cache_store(&cache->out[i], mark_at(z, (uint32_t)slot, offset / 64));
-	atomic_store_explicit(&cache->word[i], name, memory_order_relaxed);
-	atomic_store_explicit(&cache->mask[i], bit, memory_order_release);
-	return 0;
+		return ph_zone_refusal(z, slot, offset, 0, ph_track_refuse(z, slot, offset, 0));
+	return keep_frame(cache, name, frame, (uint64_t)((uintptr_t)mark - (uintptr_t)z));
 }
 
 void pagehint_cache_drain(struct pagehint_cache *cache)

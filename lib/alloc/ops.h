@@ -23,7 +23,7 @@ static inline int ph_zone_untrack_frame(struct pagehint_zone *z, uint32_t slot, 
 {
 	if (!ph_zone_is_tracked(z))
 		return ph_likely(ph_zone_is_present(z, slot, offset)) ? 0 : -ERANGE;
-	int r = ph_track_in_frame(z, slot, offset);
+	int r = ph_track_in(z, slot, offset, 0);
 	return ph_likely(r == 0) ? 0 : ph_zone_refusal(z, slot, offset, 0, r);
 }
 

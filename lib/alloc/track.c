@@ -107,17 +107,6 @@ int ph_track_refuse(const struct pagehint_zone *z, uint32_t slot, uint32_t offse
 	return is_any_out(z, slot, offset, order) ? -EINVAL : -EALREADY;
 }
 
-int ph_track_undo(struct pagehint_zone *z, uint32_t slot, uint32_t offset)
-{
-	atomic_fetch_or(ph_track_word0(z, slot, offset / 64), UINT64_C(1) << (offset % 64));
-	return -EALREADY;
-}
-
-int ph_track_in_strict(struct pagehint_zone *z, uint32_t slot, uint32_t offset)
-{
-	return ph_track_in(z, slot, offset, 0);
-}
-
 int ph_track_in(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order)
 {
 	struct ph_place p = ph_place_of(slot, offset, order);

@@ -12,14 +12,13 @@
 #ifndef PH_ALLOC_TRACK_H
 #define PH_ALLOC_TRACK_H
 
+#include <errno.h>
+
 #include "alloc/lend.h"
 #include "alloc/zone.h"
 
 /* Blocks of `order` under `mask` of this word are handed out. */
 void ph_track_out(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint32_t order, uint64_t mask);
-
-/* A single frame comes back. Returns 0, -EALREADY not out, -EINVAL out in another order. */
-static inline int ph_track_in_frame(struct pagehint_zone *z, uint32_t slot, uint32_t offset);
 
 /* Clears bits of an out word if every one of them is out. Returns 1 or 0. */
 int ph_track_clear(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
@@ -39,10 +38,8 @@ int ph_track_is_out(const struct pagehint_zone *z, uint32_t slot, uint32_t offse
 /* All of a range comes back or nothing. Returns 0, -EALREADY some of it is not out, -EAGAIN another thread is splitting it. */
 int ph_track_in_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames);
 
-/* ph_track_in_frame's rarer ends: all there is to check; it was not out; it lies in a cache. */
-int ph_track_in_strict(struct pagehint_zone *z, uint32_t slot, uint32_t offset);
+/* Why a block could not come back: -EALREADY, or -EINVAL when some of it is out in another order. */
 int ph_track_refuse(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order);
-int ph_track_undo(struct pagehint_zone *z, uint32_t slot, uint32_t offset);
 
 /* The out word of a level (level 3: bit 0 of out3), and the tail word beside it. */
 ph_word *ph_track_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word);
@@ -53,19 +50,21 @@ static inline ph_word *ph_track_word0(const struct pagehint_zone *z, uint32_t sl
 	return ph_zone_words(z, slot, word * 2 + 1);
 }
 
-static inline int ph_track_in_frame(struct pagehint_zone *z, uint32_t slot, uint32_t offset)
+/* The mark of one frame of a word is cleared if it is out: 0, or -EALREADY. */
+static inline int ph_track_clear_frame(struct pagehint_zone *z, ph_word *mark, uint32_t name, uint32_t i)
 {
-	uint32_t word = offset / 64, name = ph_zone_word_name(slot, word);
-	uint64_t bit = UINT64_C(1) << (offset % 64);
-	if (ph_unlikely(z->flags & PAGEHINT_ZONE_STRICT))
-		return ph_track_in_strict(z, slot, offset);
-	if (ph_unlikely(ph_lend_mask(z, name) & bit))
-		return ph_track_refuse(z, slot, offset, 0);
-	if (ph_unlikely(!(atomic_fetch_and(ph_track_word0(z, slot, word), ~bit) & bit)))
-		return ph_track_refuse(z, slot, offset, 0);
-	if (ph_unlikely(ph_lend_mask(z, name) & bit))
-		return ph_track_undo(z, slot, offset);
-	return 0;
+	uint64_t bit = UINT64_C(1) << i;
+	ph_lender *place = ph_lend_place(z, name);
+	uint32_t lender = atomic_load_explicit(place, memory_order_acquire);
+	if (ph_unlikely(lender != 0) && ph_lend_of(ph_cache_at(z, lender - 1), name) & bit)
+		return -EALREADY;
+	if (ph_unlikely(!(atomic_fetch_and(mark, ~bit) & bit)))
+		return -EALREADY;
+	lender = atomic_load_explicit(place, memory_order_acquire);
+	if (ph_likely(lender == 0) || !(ph_lend_of(ph_cache_at(z, lender - 1), name) & bit))
+		return 0;
+	atomic_fetch_or(mark, bit); /* see lend.h */
+	return -EALREADY;
 }
 
 #endif
