@@ -27,6 +27,8 @@ int pagehint_cache_open(struct pagehint_zone *zone, struct pagehint_cache **ret_
 		if (!atomic_compare_exchange_strong(&c->control, &state, PH_CACHE_OWNED))
 			continue;
 		c->offset = (uint64_t)((uintptr_t)c - (uintptr_t)zone);
+		ph_cache_store(&c->near, PH_CACHE_NOWHERE);
+		atomic_store_explicit(&c->hot, 0, memory_order_relaxed);
 		uint64_t used = atomic_load(&zone->used_caches);
 		while (used < i + 1 && !atomic_compare_exchange_strong(&zone->used_caches, &used, i + 1))
 			;
@@ -56,8 +58,14 @@ void pagehint_cache_close(struct pagehint_cache *cache)
 	atomic_store(&cache->control, PH_CACHE_FREE);
 }
 
+/* A mark, by its distance from the cache. */
+static inline ph_word *mark_of(const struct pagehint_cache *c, uint64_t distance)
+{
+	return (ph_word *)((uintptr_t)c + (uintptr_t)distance);
+}
+
 /*
- * A frame of entry i is handed out, and there is something to do about it. c->out says what: where its mark is [bytes in the state], and
+ * A frame of entry i is handed out, and there is something to do about it. c->out says what: where its mark is (see mark_of), and
  * ASK_SETS when some frames of word 0 are of interest to the reporting sets.
  */
 #define ASK_SETS 1u
@@ -70,7 +78,7 @@ static PH_NOINLINE void mark_ask_sets(struct pagehint_zone *z, struct pagehint_c
 		ph_cache_store(&c->note, ph_sets_handed_frame(z, word / PH_L0_WORDS, ph_zone_offset(frame), note));
 	}
 	if (out != 0)
-		atomic_fetch_or_explicit((ph_word *)ph_zone_at(z, out), bit, memory_order_acq_rel);
+		atomic_fetch_or_explicit(mark_of(c, out), bit, memory_order_acq_rel);
 }
 
 /* Takes the lowest frame out of entry i, of which `mask` is held and not empty. */
@@ -83,15 +91,16 @@ static inline uint64_t hand_out(struct pagehint_zone *z, struct pagehint_cache *
 	if (ph_unlikely(out & ASK_SETS))
 		mark_ask_sets(z, c, frame);
 	else
-		atomic_fetch_or_explicit((ph_word *)ph_zone_at(z, out), mask & -mask, memory_order_acq_rel);
+		atomic_fetch_or_explicit(mark_of(c, out), mask & -mask, memory_order_acq_rel);
 	return frame;
 }
 
-static uint64_t mark_at(const struct pagehint_zone *z, uint32_t slot, uint32_t word)
+static uint64_t mark_at(const struct pagehint_cache *c, uint32_t slot, uint32_t word)
 {
+	const struct pagehint_zone *z = zone_of(c);
 	if (!ph_zone_is_tracked(z))
 		return 0;
-	return (uint64_t)((uintptr_t)ph_track_word0(z, slot, word) - (uintptr_t)z);
+	return (uint64_t)((uintptr_t)ph_track_word0(z, slot, word) - (uintptr_t)c);
 }
 
 static PH_NOINLINE int refill(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t *ret_frame)
@@ -111,7 +120,7 @@ static PH_NOINLINE int refill(struct pagehint_zone *z, struct pagehint_cache *c,
 	uint32_t name = ph_zone_word_name(p.slot, p.word);
 	ph_cache_store(&c->taken, ph_cache_load(&c->taken) + ph_popcount(mask));
 	note = ph_sets_cached(z, &p, mask);
-	out = mark_at(z, p.slot, p.word);
+	out = mark_at(c, p.slot, p.word);
 	if (out != 0 && note == 0 && (mask & (mask - 1)) != 0 && ph_cache_lend(z, c, name, mask))
 		out = 0;
 	ph_cache_store(&c->note, note);
@@ -150,6 +159,7 @@ static PH_NOINLINE int alloc_otherwise(struct pagehint_zone *z, struct pagehint_
 	if (order != 0)
 		return alloc_block(z, c, order, ret_frame);
 	atomic_store_explicit(&c->hot, 0, memory_order_relaxed);
+	ph_cache_store(&c->near, PH_CACHE_NOWHERE);
 	uint64_t mask = ph_cache_load(&c->mask[0]);
 	if (mask == 0)
 		return refill(z, c, ret_frame);
@@ -159,13 +169,16 @@ static PH_NOINLINE int alloc_otherwise(struct pagehint_zone *z, struct pagehint_
 
 int pagehint_cache_alloc(struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame)
 {
-	struct pagehint_zone *z = zone_of(cache);
 	uint32_t hot = atomic_load_explicit(&cache->hot, memory_order_relaxed);
-	uint64_t mask = ph_cache_load(&cache->mask[hot]);
+	uint64_t mask = ph_cache_load(&cache->mask[hot]), out = ph_cache_load(&cache->out[hot]);
 	uint32_t control = atomic_load_explicit(&cache->control, memory_order_relaxed);
-	if (ph_unlikely(mask == 0 || ((control ^ PH_CACHE_OWNED) | order) != 0))
-		return alloc_otherwise(z, cache, order, ret_frame);
-	*ret_frame = hand_out(z, cache, hot, mask);
+	/* no call from here on but at the end: that is what keeps it short */
+	if (ph_unlikely(mask == 0 || ((control ^ PH_CACHE_OWNED) | order | (out & ASK_SETS)) != 0))
+		return alloc_otherwise(zone_of(cache), cache, order, ret_frame);
+	ph_cache_store(&cache->mask[hot], mask & (mask - 1));
+	if (out != 0)
+		atomic_fetch_or_explicit(mark_of(cache, out), mask & -mask, memory_order_acq_rel);
+	*ret_frame = ph_cache_load(&cache->base[hot]) + ph_ctz(mask);
 	return 0;
 }
 
@@ -216,6 +229,8 @@ static inline int keep_frame(struct pagehint_cache *c, uint32_t name, uint64_t f
 	uint32_t i = 1 + name % PH_CACHE_FREED;
 	uint64_t mask = ph_cache_load(&c->mask[i]);
 	atomic_store_explicit(&c->hot, i, memory_order_relaxed);
+	if (ph_likely(!(zone_of(c)->flags & PAGEHINT_ZONE_STRICT)))
+		ph_cache_store(&c->near, frame & ~UINT64_C(63));
 	if (mask == 0) {
 		start_entry(c, i, name, frame, at);
 		return 0;
@@ -235,7 +250,7 @@ static PH_NOINLINE int free_frame_otherwise(struct pagehint_cache *c, uint32_t s
 	int r = ph_zone_untrack_frame(z, slot, offset);
 	if (ph_unlikely(r < 0))
 		return r;
-	return keep_frame(c, ph_zone_word_name(slot, offset / 64), frame, mark_at(z, slot, offset / 64));
+	return keep_frame(c, ph_zone_word_name(slot, offset / 64), frame, mark_at(c, slot, offset / 64));
 }
 
 static PH_NOINLINE int free_otherwise(struct pagehint_cache *c, uint64_t frame, uint32_t order)
@@ -253,24 +268,68 @@ static PH_NOINLINE int free_otherwise(struct pagehint_cache *c, uint64_t frame, 
 	return slot < 0 ? -ERANGE : free_frame_otherwise(c, (uint32_t)slot, frame);
 }
 
-int pagehint_cache_free(struct pagehint_cache *cache, uint64_t frame, uint32_t order)
+/* Takes a frame of a word out of the embedder's hands, if it is. What the caller's own cache has lent cannot change under it. */
+static inline int clear_mark(struct pagehint_zone *z, struct pagehint_cache *c, ph_word *mark, uint32_t name,
+			     uint32_t i)
 {
-	struct pagehint_zone *z = zone_of(cache);
-	uint32_t control = atomic_load_explicit(&cache->control, memory_order_relaxed);
-	if (ph_unlikely(((control ^ PH_CACHE_OWNED) | order) != 0))
-		return free_otherwise(cache, frame, order);
+	uint64_t bit = UINT64_C(1) << i;
+	if ((uint32_t)ph_cache_load(&c->lent) != name)
+		return ph_track_clear_frame(z, mark, name, i) == 0;
+	return !(ph_cache_load(&c->mask[0]) & bit) && (atomic_fetch_and(mark, ~bit) & bit) != 0;
+}
+
+/* A frame of any word. */
+static PH_NOINLINE int free_frame(struct pagehint_cache *c, uint64_t frame)
+{
+	struct pagehint_zone *z = zone_of(c);
 	int64_t found = ph_zone_slot(z, frame);
 	if (ph_unlikely(found < 0))
 		return -ERANGE;
 	uint32_t slot = (uint32_t)found;
 	if (ph_unlikely(z->flags & (PAGEHINT_ZONE_UNTRACKED | PAGEHINT_ZONE_STRICT)))
-		return free_frame_otherwise(cache, slot, frame);
+		return free_frame_otherwise(c, slot, frame);
 	uint32_t offset = ph_zone_offset(frame), name = ph_zone_word_name(slot, offset / 64);
 	ph_word *mark = ph_track_word0(z, slot, offset / 64);
-	int r = ph_track_clear_frame(z, mark, name, offset % 64);
-	if (ph_unlikely(r < 0))
+	if (ph_unlikely(!clear_mark(z, c, mark, name, offset % 64)))
 		return ph_zone_refusal(z, slot, offset, 0, ph_track_refuse(z, slot, offset, 0));
-	return keep_frame(cache, name, frame, (uint64_t)((uintptr_t)mark - (uintptr_t)z));
+	return keep_frame(c, name, frame, (uint64_t)((uintptr_t)mark - (uintptr_t)c));
+}
+
+/* Frame i of the word of entry `hot`, which holds some of it; the word is not lent by this cache. */
+static PH_NOINLINE int free_near(struct pagehint_cache *c, uint32_t hot, uint32_t i)
+{
+	struct pagehint_zone *z = zone_of(c);
+	uint64_t at = ph_cache_load(&c->out[hot]), mask = ph_cache_load(&c->mask[hot]);
+	uint32_t name = atomic_load_explicit(&c->word[hot], memory_order_relaxed);
+	if (ph_unlikely(ph_track_clear_frame(z, mark_of(c, at), name, i) < 0))
+		return free_frame(c, ph_cache_load(&c->base[hot]) + i); /* says why it is refused */
+	ph_cache_store(&c->mask[hot], mask | UINT64_C(1) << i);
+	return 0;
+}
+
+int pagehint_cache_free(struct pagehint_cache *cache, uint64_t frame, uint32_t order)
+{
+	uint32_t control = atomic_load_explicit(&cache->control, memory_order_relaxed);
+	if (ph_unlikely(((control ^ PH_CACHE_OWNED) | order) != 0))
+		return free_otherwise(cache, frame, order);
+	/* into the word that the last one went to: everything about it is at hand */
+	uint32_t hot = atomic_load_explicit(&cache->hot, memory_order_relaxed);
+	uint64_t mask = ph_cache_load(&cache->mask[hot]), i = frame - ph_cache_load(&cache->near);
+	if (i >= 64 || mask == 0)
+		return free_frame(cache, frame);
+	uint64_t bit = UINT64_C(1) << i, at = ph_cache_load(&cache->out[hot]);
+	if (at != 0) {
+		uint32_t name = atomic_load_explicit(&cache->word[hot], memory_order_relaxed);
+		if ((uint32_t)ph_cache_load(&cache->lent) != name)
+			return free_near(cache, hot, (uint32_t)i);
+		/* what this cache has lent cannot change under it, so one look is enough */
+		ph_word *mark = mark_of(cache, at);
+		if (ph_unlikely(ph_cache_load(&cache->mask[0]) & bit) ||
+		    ph_unlikely(!(atomic_fetch_and(mark, ~bit) & bit)))
+			return free_frame(cache, frame); /* refuses it */
+	}
+	ph_cache_store(&cache->mask[hot], mask | bit);
+	return 0;
 }
 
 void pagehint_cache_drain(struct pagehint_cache *cache)

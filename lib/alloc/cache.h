@@ -23,6 +23,8 @@
 #define PH_CACHE_WORDS (1u + PH_CACHE_FREED)
 #define PH_CACHE_ORDERS 9u
 
+#define PH_CACHE_NOWHERE (UINT64_C(1) << 63)
+
 enum { PH_CACHE_FREE = 0, PH_CACHE_OWNED, PH_CACHE_PARKED, PH_CACHE_DRAINING, PH_CACHE_CLOSING };
 #define PH_CACHE_WANTED 16u /* beside OWNED: somebody wants it drained */
 
@@ -36,6 +38,7 @@ struct pagehint_cache {
 	ph_word put;   /* frames that ever went from this slot, or by its calls, to the tree */
 	ph_word taken; /* ... and came */
 	ph_word lent; /* name of word 0 while its frames are marked as out (lend.h), number of the lending in the high half; or 0 */
+	ph_word near; /* frame of bit 0 of entry `hot`, when frames may go there without more ado; or PH_CACHE_NOWHERE */
 	ph_word mask[PH_CACHE_WORDS];
 	ph_word base[PH_CACHE_WORDS];          /* frame of bit 0 */
 	ph_word out[PH_CACHE_WORDS];           /* what to do when a frame is handed out: see hand_out; 0 = nothing */
