@@ -251,7 +251,7 @@ static const struct {
 	{ "cache: a refill is on its way", { "ph_cache_any_moving", TURN_LOADS_NOTHING } },
 	{ "isolate: what is there is not missed", { "pagehint_zone_stats", TURN_LOADS_NOTHING } },
 	/* two free the same */
-	{ "out: both free the same block", { "ph_track_in", TURN_ALWAYS_EXCHANGES } },
+	{ "out: both free the same block", { "ph_track_clear", TURN_ALWAYS_EXCHANGES } },
 	/* what was broken and merged between the look and the claim is taken */
 	{ "touched: what was used is young", { "ph_reap_keep", TURN_LOADS_NOTHING } },
 	/* what a frame's owner wrote is forgotten, or what is scrubbed is in nobody's account */
