@@ -6,15 +6,22 @@
  * is one atomic; a free that does not find all its bits set is refused. Runs (alloc_runs, alloc_contig, reserve) are marked
  * frame by frame on level 0, so any part of them can be freed.
  * Strict zones also have a `tail` bit for every bit of a block but the first: a block can only be freed as it was allocated.
- * Invariants: a frame is marked on one level at the most, and only while it is neither free nor cached.
+ * What a cache holds may be marked in advance: then the cache says which frames those are (lend.h).
+ * Invariants: a frame is marked on one level at the most, and only while it is not free; if it is cached, it is lent.
  */
 #ifndef PH_ALLOC_TRACK_H
 #define PH_ALLOC_TRACK_H
 
+#include <errno.h>
+
+#include "alloc/lend.h"
 #include "alloc/zone.h"
 
 /* Blocks of `order` under `mask` of this word are handed out. */
 void ph_track_out(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint32_t order, uint64_t mask);
+
+/* Clears bits of an out word if every one of them is out. Returns 1 or 0. */
+int ph_track_clear(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
 
 /* A block comes back. Returns 0, -EALREADY not out, -EINVAL out in another order. */
 int ph_track_in(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order);
@@ -31,7 +38,33 @@ int ph_track_is_out(const struct pagehint_zone *z, uint32_t slot, uint32_t offse
 /* All of a range comes back or nothing. Returns 0, -EALREADY some of it is not out, -EAGAIN another thread is splitting it. */
 int ph_track_in_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames);
 
+/* Why a block could not come back: -EALREADY, or -EINVAL when some of it is out in another order. */
+int ph_track_refuse(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order);
+
 /* The out word of a level (level 3: bit 0 of out3), and the tail word beside it. */
 ph_word *ph_track_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word);
+
+/* that of level 0 stands beside the word itself */
+static inline ph_word *ph_track_word0(const struct pagehint_zone *z, uint32_t slot, uint32_t word)
+{
+	return ph_zone_words(z, slot, word * 2 + 1);
+}
+
+/* The mark of one frame of a word is cleared if it is out: 0, or -EALREADY. */
+static inline int ph_track_clear_frame(struct pagehint_zone *z, ph_word *mark, uint32_t name, uint32_t i)
+{
+	uint64_t bit = UINT64_C(1) << i;
+	ph_lender *place = ph_lend_place(z, name);
+	uint32_t lender = atomic_load_explicit(place, memory_order_acquire);
+	if (ph_unlikely(lender != 0) && ph_lend_of(ph_cache_at(z, lender - 1), name) & bit)
+		return -EALREADY;
+	if (ph_unlikely(!(atomic_fetch_and(mark, ~bit) & bit)))
+		return -EALREADY;
+	lender = atomic_load_explicit(place, memory_order_acquire);
+	if (ph_likely(lender == 0) || !(ph_lend_of(ph_cache_at(z, lender - 1), name) & bit))
+		return 0;
+	atomic_fetch_or(mark, bit); /* see lend.h */
+	return -EALREADY;
+}
 
 #endif
