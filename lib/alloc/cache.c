@@ -141,7 +141,10 @@ static int alloc_block(struct pagehint_zone *z, struct pagehint_cache *c, uint32
 		return ph_zone_alloc(z, c, order, ret_frame);
 	if (ph_zone_is_tracked(z)) {
 		struct ph_place p = ph_place_of((uint32_t)ph_zone_slot(z, block - 1), ph_zone_offset(block - 1), order);
-		ph_track_out(z, p.slot, p.level, p.word, order, ph_order_mask(order, p.bit));
+		if (ph_unlikely(z->flags & PAGEHINT_ZONE_STRICT))
+			ph_track_out(z, p.slot, p.level, p.word, order, ph_order_mask(order, p.bit));
+		else
+			atomic_fetch_or(ph_track_word(z, p.slot, p.level, p.word), ph_order_mask(order, p.bit));
 	}
 	ph_cache_store(&c->block[order], 0);
 	*ret_frame = block - 1;
@@ -190,14 +193,31 @@ static int has_free_buddy(const struct pagehint_zone *z, const struct ph_place *
 	return (atomic_load(ph_zone_level_word(z, p->slot, p->level, p->word)) & buddy) == buddy;
 }
 
-/* The block that was freed last is kept, the one before goes. */
+/* ph_zone_untrack, but short where all is well in the usual kind of zone. */
+static inline int untrack_block(struct pagehint_zone *z, uint64_t frame, uint32_t order, struct ph_place *ret_place)
+{
+	int64_t slot = ph_zone_slot(z, frame);
+	if (slot < 0 || order > PH_CACHE_ORDERS || (frame & ((UINT64_C(1) << order) - 1)) != 0 ||
+	    z->flags & (PAGEHINT_ZONE_UNTRACKED | PAGEHINT_ZONE_STRICT))
+		return ph_zone_untrack(z, frame, order, ret_place);
+	*ret_place = ph_place_of((uint32_t)slot, ph_zone_offset(frame), order);
+	if (ph_likely(ph_track_clear(z, (uint32_t)slot, ret_place->level, ret_place->word,
+				     ph_order_mask(order, ret_place->bit))))
+		return 0;
+	return ph_zone_untrack(z, frame, order, ret_place); /* says why it is refused */
+}
+
+/*
+ * The block that was freed last is kept, the one before goes. Not what can merge, below a granule: whole granules can be
+ * reported as they are.
+ */
 static PH_NOINLINE int free_block(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t frame, uint32_t order)
 {
 	struct ph_place p;
-	int r = ph_zone_untrack(z, frame, order, &p);
+	int r = untrack_block(z, frame, order, &p);
 	if (ph_unlikely(r < 0))
 		return r;
-	if (order > PH_CACHE_ORDERS || has_free_buddy(z, &p, order)) {
+	if (order > PH_CACHE_ORDERS || (order < z->granule_order && has_free_buddy(z, &p, order))) {
 		ph_cache_put_block(z, c, frame, order);
 		return 0;
 	}
