@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sys_peer.h"
+
 static int64_t result(int64_t value)
 {
 	return value < 0 ? -errno : value;
@@ -180,4 +182,13 @@ const struct ph_sys ph_sys_real = {
 	.poll_pri = real_poll_pri,
 	.map_memory = real_map_memory,
 	.unmap_memory = real_unmap_memory,
+	.map_shared = ph_peer_map_shared,
+	.memfd = ph_peer_memfd,
+	.receive = ph_peer_receive,
+	.send = ph_peer_send,
+	.nonblock = ph_peer_nonblock,
+	.write = ph_peer_write,
+	.epoll_new = ph_peer_epoll_new,
+	.epoll_set = ph_peer_epoll_set,
+	.epoll_look = ph_peer_epoll_look,
 };
