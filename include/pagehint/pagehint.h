@@ -40,6 +40,7 @@ struct pagehint_syscall {
 #define PAGEHINT_SYSCALLS_CORE 1u    /* creating and freeing handles, the clock, the fork check */
 #define PAGEHINT_SYSCALLS_MAP 2u     /* pagehint_map_add */
 #define PAGEHINT_SYSCALLS_MADVISE 4u /* the madvise backend */
+#define PAGEHINT_SYSCALLS_VHOST 16u  /* the device behind a vhost-user socket */
 
 /**
  * pagehint_syscalls - every syscall that the library makes, with the argument values it uses

@@ -1,5 +1,6 @@
 /* What each message does. A handler that returns -EAGAIN is called again with the same message, from its start. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "vhost/session.h"
 
@@ -37,7 +38,10 @@ static int reset(struct pagehint_vhost *v)
 		v->poison = poison;
 	if (ph_vhost_rings_stop(v) != 0 || pagehint_device_reset(v->device) == -EAGAIN)
 		return -EAGAIN;
+	free(v->state); /* of the driver before */
+	v->state = NULL;
 	v->ran = 0;
+	v->met = UINT32_MAX;
 	v->events |= PAGEHINT_VHOST_EVENT_RESET;
 	return 0;
 }
@@ -278,7 +282,6 @@ int ph_vhost_handle(struct pagehint_vhost *v, struct ph_vhost_message *m)
 		drop_fds(v, m);
 		return -EPROTO;
 	}
-	int wants_ack = !answers && (m->flags & PH_VHOST_NEED_REPLY) && (v->protocol & PH_VHOST_P(REPLY_ACK));
 	v->stats.unknown += r == -EOPNOTSUPP;
 	if (r == 0)
 		r = handlers[m->request](v, m);
@@ -291,5 +294,8 @@ int ph_vhost_handle(struct pagehint_vhost *v, struct ph_vhost_message *m)
 	if (r != 0 && answers)
 		return refuse(v, m);
 	v->stats.refused += r != 0;
+	/* whoever chooses REPLY_ACK may want to hear of that very message */
+	int has_acks = (v->protocol & PH_VHOST_P(REPLY_ACK)) != 0 || m->request == PH_VHOST_SET_PROTOCOL_FEATURES;
+	int wants_ack = has_acks && (m->flags & PH_VHOST_NEED_REPLY) != 0;
 	return wants_ack ? answer_u64(v, m, r != 0) : 0;
 }

@@ -67,16 +67,45 @@ static int place(const struct pagehint_vhost *vhost, const struct ph_vhost_ring 
 	return r;
 }
 
+/* The state is of a driver that accepted something else: it is not the one that is here now. */
+static int is_of_this_driver(struct pagehint_vhost *vhost)
+{
+	uint64_t bits = vhost->features & ~PH_VHOST_F_PROTOCOL;
+	if (pagehint_device_negotiated(vhost->device) == bits)
+		return 1;
+	(void)!pagehint_device_reset(vhost->device); /* nothing runs yet */
+	(void)!pagehint_device_set_features(vhost->device, bits);
+	return 0;
+}
+
 /* What the last process left, as soon as there is memory for it. */
 static void load(struct pagehint_vhost *vhost)
 {
 	if (vhost->state == NULL)
 		return;
-	if (pagehint_device_load(vhost->device, vhost->now_ns, vhost->state, vhost->state_bytes) != 0)
+	if (pagehint_device_load(vhost->device, vhost->now_ns, vhost->state, vhost->state_bytes) == 0 &&
+	    is_of_this_driver(vhost))
+		vhost->met = UINT32_MAX;
+	else
 		vhost->stats.states_refused++;
 	free(vhost->state);
 	vhost->state = NULL;
 	ph_vhost_tell_config(vhost); /* perhaps it was not told of the last change */
+}
+
+/*
+ * A ring that was used before, by a driver that we have never met: a predecessor died, and with it what the guest's poison was.
+ * Reports are then acknowledged and kept, as for any poison, until the driver begins anew.
+ */
+static void beware_of_poison(struct pagehint_vhost *vhost, uint32_t index)
+{
+	const uint32_t some = UINT32_MAX;
+	uint16_t used;
+	memcpy(&used, (const unsigned char *)vhost->rings[index].used + 2, sizeof(used));
+	if (used != 0 && (vhost->met >> index & 1) == 0 && (vhost->features & PAGEHINT_BALLOON_F_PAGE_POISON) != 0)
+		(void)!pagehint_device_config_write(vhost->device, vhost->now_ns, PAGEHINT_BALLOON_CONFIG_POISON_VAL,
+						    &some, sizeof(some));
+	vhost->met |= 1u << index;
 }
 
 static int start(struct pagehint_vhost *vhost, uint32_t index)
@@ -95,6 +124,7 @@ static int start(struct pagehint_vhost *vhost, uint32_t index)
 		return r;
 	ring->runs = 1;
 	ring->used = queue.device;
+	beware_of_poison(vhost, index);
 	vhost->ran = 1;
 	vhost->due |= 1u << index;
 	ph_vhost_tell_queue(vhost, index); /* perhaps the last interrupt was lost with a process that died */

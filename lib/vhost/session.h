@@ -46,7 +46,6 @@ struct ph_vhost_ring {
 	uint32_t polled;
 	uint32_t enabled;
 	uint32_t runs;   /* in the device */
-	void *used; /* its used ring, while it runs */
 	void *used;      /* its used ring, while it runs */
 	int32_t refused; /* why the device did not take it, or 0 */
 };
@@ -62,11 +61,12 @@ struct pagehint_vhost {
 	struct ph_vhost_ring rings[PH_VHOST_QUEUES];
 	struct ph_vhost_message parked;
 	int epoll;
-	int socket;             /* -1 = no frontend */
-	int backend_chan;       /* the frontend's descriptor for messages of ours, or -1 */
-	int answer_fd; /* goes with the answer that is being sent, or -1 */
+	int socket;       /* -1 = no frontend */
+	int backend_chan; /* the frontend's descriptor for messages of ours, or -1 */
+	int answer_fd;    /* goes with the answer that is being sent, or -1 */
 	uint32_t chan_is_socket;
-	uint32_t poison; /* of a driver that is being replaced; kept until the next one says */
+	uint32_t met; /* bit i: queue i's driver began with this handle, or its state was loaded: its poison is known */
+	uint32_t poison;        /* of a driver that is being replaced; kept until the next one says */
 	uint32_t socket_events; /* what epoll watches the socket for */
 	uint32_t is_parked;
 	uint32_t ending;   /* the frontend is gone; what it brought goes as soon as nothing is in flight */

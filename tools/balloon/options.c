@@ -8,7 +8,6 @@
 #include <pagehint/balloon.h>
 #include <pagehint/pagehint.h>
 
-#define PAGE UINT64_C(4096)
 #define ORDER_MAX 18u
 
 static const struct {
@@ -36,7 +35,7 @@ static const char usage[] =
 	"  --target BYTES     size that the balloon is to have (K, M, G or T may follow)\n"
 	"  --order N          discard reports of at least 2^N pages of 4 KiB (default 0)\n"
 	"  --rate BYTES       discard at most so much a second (default: any)\n"
-	"  --hold-back BYTES  leave so much of what is reported with the guest (default 0)\n"
+	"  --hold-back MS     let so much time pass between two reports that are acted upon (default 0)\n"
 	"  --numbering NAME   of the queues: spec, negotiated (default), qemu or offered\n"
 	"  --stats-interval S ask the guest for statistics every S seconds (default: on command)\n"
 	"  --user NAME        become this user when started as root (default nobody)\n"
@@ -98,15 +97,6 @@ static int parse_numbering(const char *text, uint32_t *ret_numbering)
 			return 0;
 		}
 	return -EINVAL;
-}
-
-static int parse_target(const char *text, uint64_t *ret_pages)
-{
-	uint64_t bytes;
-	if (balloon_parse_bytes(text, &bytes) != 0 || bytes / PAGE > UINT32_MAX)
-		return -EINVAL;
-	*ret_pages = bytes / PAGE;
-	return 0;
 }
 
 static int parse_interval(const char *text, uint32_t *ret_ms)
@@ -172,13 +162,13 @@ static int take(int name, const char *text, struct balloon_options *o)
 	case FEATURES:
 		return parse_features(text, &o->features);
 	case TARGET:
-		return parse_target(text, &o->target_pages);
+		return balloon_parse_bytes(text, &o->target_bytes);
 	case ORDER:
 		return parse_number(text, ORDER_MAX, &o->least_order);
 	case RATE:
 		return balloon_parse_bytes(text, &o->rate_bytes);
 	case HOLD_BACK:
-		return balloon_parse_bytes(text, &o->hold_back_bytes);
+		return parse_number(text, 3600000, &o->hold_back_ms);
 	case NUMBERING:
 		return parse_numbering(text, &o->numbering);
 	case STATS:

@@ -16,13 +16,13 @@ struct balloon_options {
 	const char *metrics; /* path of a socket, or a port of 127.0.0.1; NULL = none */
 	const char *user;    /* to become when started as root */
 	uint64_t features;   /* PAGEHINT_BALLOON_F_* to offer */
-	uint64_t target_pages;
-	uint64_t rate_bytes;      /* discarded a second at the most, 0 = any */
-	uint64_t hold_back_bytes; /* of what is reported, left with the guest */
-	uint32_t least_order;     /* smaller reports are acknowledged, not discarded */
-	uint32_t numbering;       /* PAGEHINT_BALLOON_NUMBERING_* */
-	uint32_t stats_ms;        /* statistics are asked for this often; 0 = when somebody wants them */
-	uint32_t seccomp;         /* 0 = no filter */
+	uint64_t target_bytes;
+	uint64_t rate_bytes;   /* discarded a second at the most, 0 = any */
+	uint32_t hold_back_ms; /* between two reports that are acted upon, at the least */
+	uint32_t least_order;  /* smaller reports are acknowledged, not discarded */
+	uint32_t numbering;    /* PAGEHINT_BALLOON_NUMBERING_* */
+	uint32_t stats_ms;     /* statistics are asked for this often; 0 = when somebody wants them */
+	uint32_t seccomp;      /* 0 = no filter */
 };
 
 #define BALLOON_PARSED 0
