@@ -88,15 +88,16 @@ const char *ph_ring_why_name(uint32_t why);
 #define PH_DESC_AVAIL 0x80u  /* packed only */
 #define PH_DESC_USED 0x8000u /* packed only */
 
+/* An address is two halves, low first: so nothing here needs 64-bit atomics of a 32-bit machine. */
 struct ph_desc { /* split: section 2.7.5 */
-	uint64_t addr;
+	uint32_t addr[2];
 	uint32_t len;
 	uint16_t flags;
 	uint16_t next;
 };
 
 struct ph_packed_desc { /* section 2.8.13 */
-	uint64_t addr;
+	uint32_t addr[2];
 	uint32_t len;
 	uint16_t id;
 	uint16_t flags;
@@ -133,11 +134,9 @@ struct ph_used { /* avail_event follows the ring */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define PH_LE16(v) __builtin_bswap16(v)
 #define PH_LE32(v) __builtin_bswap32(v)
-#define PH_LE64(v) __builtin_bswap64(v)
 #else
 #define PH_LE16(v) ((uint16_t)(v))
 #define PH_LE32(v) ((uint32_t)(v))
-#define PH_LE64(v) ((uint64_t)(v))
 #endif
 
 static inline uint16_t ph_le16_get(const uint16_t *field) /* nothing is ordered by it */
@@ -190,20 +189,68 @@ static inline void ph_le32_show(uint32_t *field, uint32_t v)
 	__atomic_store_n(field, PH_LE32(v), __ATOMIC_SEQ_CST);
 }
 
-static inline uint64_t ph_le64_get(const uint64_t *field)
+static inline uint64_t ph_addr_get(const uint32_t addr[2])
 {
-	return PH_LE64(__atomic_load_n(field, __ATOMIC_RELAXED));
+	return (uint64_t)ph_le32_get(&addr[1]) << 32 | ph_le32_get(&addr[0]);
 }
 
-static inline void ph_le64_put(uint64_t *field, uint64_t v)
+static inline void ph_addr_put(uint32_t addr[2], uint64_t v)
 {
-	__atomic_store_n(field, PH_LE64(v), __ATOMIC_RELAXED);
+	ph_le32_put(&addr[0], (uint32_t)v);
+	ph_le32_put(&addr[1], (uint32_t)(v >> 32));
 }
 
 /* The other side asked to be told once `event` is passed; was it, between the indices `from` and `to`? (2.7.7.2) */
 static inline int ph_ring_event_passed(uint16_t event, uint16_t to, uint16_t from)
 {
 	return (uint16_t)(to - event - 1) < (uint16_t)(to - from);
+}
+
+/* ---- positions in a packed ring: offset in bits 0-14, wrap counter in bit 15, as on the wire ---- */
+
+#define PH_PACKED_START PH_EVENT_WRAP /* both wrap counters begin as 1 */
+#define PH_OFFSET(at) ((uint16_t)((at)&0x7fffu))
+
+/* n <= size entries further */
+static inline uint16_t ph_packed_ahead(uint16_t at, uint32_t n, uint32_t size)
+{
+	uint32_t offset = PH_OFFSET(at) + n, wrap = at & PH_EVENT_WRAP;
+	if (offset >= size) {
+		offset -= size;
+		wrap ^= PH_EVENT_WRAP;
+	}
+	return (uint16_t)(offset | wrap);
+}
+
+/* n <= size entries back */
+static inline uint16_t ph_packed_back(uint16_t at, uint32_t n, uint32_t size)
+{
+	return ph_packed_ahead((uint16_t)(at ^ PH_EVENT_WRAP), size - n, size);
+}
+
+/* the two bits of a descriptor that is available, or used, at this position (section 2.8.1) */
+static inline uint16_t ph_packed_avail_bits(uint16_t at)
+{
+	return at & PH_EVENT_WRAP ? PH_DESC_AVAIL : PH_DESC_USED;
+}
+
+static inline uint16_t ph_packed_used_bits(uint16_t at)
+{
+	return at & PH_EVENT_WRAP ? PH_DESC_AVAIL | PH_DESC_USED : 0;
+}
+
+/*
+ * Does the other side want to be told of the n entries that end before `at`? event: its event suppression structure.
+ * What is reserved or was not negotiated counts as "always": one notification too many harms nobody.
+ */
+static inline int ph_packed_wanted(uint32_t event, uint32_t form, uint16_t at, uint32_t n, uint32_t size)
+{
+	uint32_t flags = event >> 16 & 3, offset = PH_OFFSET(event);
+	if (flags != PH_EVENT_DESC || !(form & PH_RING_EVENT_IDX))
+		return flags != PH_EVENT_DISABLE;
+	if ((event ^ at) & PH_EVENT_WRAP)
+		offset -= size;
+	return ph_ring_event_passed((uint16_t)offset, PH_OFFSET(at), (uint16_t)(PH_OFFSET(at) - n));
 }
 
 #endif

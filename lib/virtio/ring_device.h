@@ -84,17 +84,16 @@ struct ph_ring_device {
 	uint64_t last_ticket;        /* the latest pop, while it may be unpopped; 0 = none */
 	uint32_t form;
 	uint32_t size;
-	uint32_t out;    /* heads in flight */
-	uint32_t why;    /* PH_RING_OK, or why it is broken */
-	uint32_t staged; /* completed, not flushed */
-	uint16_t avail;  /* positions as in ph_ring_position; used counts what is staged */
-	uint16_t used;
-	uint16_t shown;       /* used as the driver saw it last */
-	uint16_t first_free;  /* packed: slot */
-	uint16_t first_flags; /* packed: flags of the first staged entry, written last */
-	uint16_t first_at;
-	uint16_t signalled; /* used as of the last look whether the driver wants an interrupt */
-	uint16_t armed;     /* kicks are wanted */
+	uint32_t out;         /* heads in flight */
+	uint32_t out_descs;   /* ring entries that they take */
+	uint32_t staged;      /* ring entries completed, not flushed */
+	uint32_t why;         /* PH_RING_OK, or why it is broken */
+	uint16_t avail;       /* positions as in ph_ring_position */
+	uint16_t used;        /* counts what is staged */
+	uint16_t shown;       /* used as of the latest flush */
+	uint16_t first_free;  /* packed: a slot, while out < size */
+	uint16_t first_flags; /* packed: of the first staged entry, written last */
+	uint16_t reserved;
 };
 
 /* bytes of caller's memory that a ring of `size` entries takes, 8-byte aligned; 0 = size is out of bounds */
@@ -112,8 +111,8 @@ int ph_ring_device_move(struct ph_ring_device *ring, const struct ph_ring_place 
 
 /*
  * Takes the next chain.
- * budget: descriptors that may still be read in this kick; each pop takes at least 1 and what it read, down to 0. A chain is
- * not cut short, so one pop reads up to size + 1 descriptors more than the budget.
+ * budget: buffers that may still be read in this kick; each pop takes away as many as its chain has, down to 0. A chain is not
+ * cut short, so the last one may have up to size - 1 more than was left.
  * Return: 0; -ENOENT nothing is available; -EAGAIN the budget is 0 (there may be more); -EPROTO found broken; -ENODEV was
  * broken before. `ret_chain` is untouched on failure.
  */
@@ -141,7 +140,7 @@ void ph_ring_device_disarm(struct ph_ring_device *ring);
 
 /* ---- position, saved state, inflight ---- */
 
-/* Where the ring stands; staged completions are not in it, so flush first. */
+/* Where the ring stands. What is staged does not count as used. */
 void ph_ring_device_position(const struct ph_ring_device *ring, struct ph_ring_position *ret_position);
 
 /*

@@ -42,19 +42,21 @@ struct ph_ring_driver_setup {
 struct ph_ring_request {
 	uint64_t cookie;
 	uint64_t writable_bytes;
-	uint16_t n_descs; /* 0 = free */
-	uint16_t next;    /* next free one, or (in order) the next in line */
+	uint16_t n_descs; /* ring entries; 0 = free */
+	uint16_t number;  /* of its submission */
 	uint16_t last;    /* split: its last descriptor */
-	uint16_t table;   /* 1 + index of its indirect table, 0 = direct */
+	uint16_t table;   /* 1 + its indirect table, 0 = direct */
+	uint16_t younger; /* the one submitted after it, if there is one */
+	uint16_t reserved[3];
 };
 
 /* read-only for others */
 struct ph_ring_driver {
 	struct ph_ring_place place;
 	struct ph_ring_request *requests; /* size of them. Split: by head; packed: by buffer id */
-	uint16_t *links;                  /* split: next of each descriptor, in our own memory; size of them */
-	uint16_t *free_tables;            /* n_tables of them, a stack */
-	void *tables;
+	uint16_t *links; /* size of them. Split: the next descriptor, of a request or free; packed: the next free id */
+	uint16_t *free_tables; /* n_tables of them, a stack */
+	unsigned char *tables;
 	uint64_t tables_addr;
 	uint32_t n_tables;
 	uint32_t tables_free;
@@ -62,22 +64,25 @@ struct ph_ring_driver {
 	uint32_t form;
 	uint32_t size;
 	uint32_t free_descs;
-	uint32_t in_flight; /* requests submitted and not reaped */
+	uint32_t in_flight; /* requests submitted and not given back */
 	uint32_t published; /* of these, shown to the device */
+	uint32_t staged;    /* ring entries not shown yet */
 	uint32_t why;       /* PH_RING_OK, or why it is broken */
-	uint32_t stopped;
-	uint16_t avail; /* positions; packed: bit 15 = wrap counter */
+	uint32_t stopped;   /* 1 after ph_ring_driver_stop */
+	uint32_t cursor;    /* of take_back */
+	uint32_t batch_len; /* in order: what was written into the last of a batch */
+	uint16_t batch_id;  /* in order: the last of a batch that the device used at once */
+	uint16_t in_batch;  /* in order: 1 while requests of the batch are to be given out */
+	uint16_t avail;     /* positions; packed: wrap counter in bit 15 */
 	uint16_t used;
-	uint16_t shown; /* avail as the device saw it last */
-	uint16_t first_free;
-	uint16_t first_flags; /* packed: of the first unpublished entry, written last */
-	uint16_t armed;
-	uint16_t oldest; /* in order: the request that is next in line */
+	uint16_t shown;        /* avail as of the latest publish */
+	uint16_t submitted;    /* number of the next request */
+	uint16_t shown_number; /* of the first that is not published */
+	uint16_t free_head;    /* of links. Split: first in first out; packed: last in first out */
+	uint16_t free_tail;    /* split */
+	uint16_t first_flags;  /* packed: of the first staged entry, written last */
+	uint16_t oldest;       /* in flight */
 	uint16_t newest;
-	uint16_t batch_id; /* in order: the last request of a batch that the device used at once */
-	uint16_t in_batch;
-	uint32_t batch_len;
-	uint32_t reserved;
 };
 
 /* bytes of caller's memory for a ring, 8-byte aligned; 0 = out of bounds */
@@ -117,8 +122,8 @@ void ph_ring_driver_disarm(struct ph_ring_driver *ring);
 void ph_ring_driver_stop(struct ph_ring_driver *ring);
 
 /*
- * Of a broken or stopped ring: the cookie of one more request that never came back. The device must have been reset, or else it may still
- * work on these buffers.
+ * Of a broken or stopped ring: the cookie of one more request that never came back. Reset the device before: until then it
+ * may still work on these buffers.
  * Return: 0; -ENOENT no more; -EBUSY the ring is alive. Cost: O(size) for all together.
  */
 int ph_ring_driver_take_back(struct ph_ring_driver *ring, uint64_t *ret_cookie);
