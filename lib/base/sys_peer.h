@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct epoll_event;
+
 int ph_peer_map_shared(void *ctx, int fd, size_t length, uint64_t offset, void **ret_addr);
 int ph_peer_memfd(void *ctx, const char *name, uint64_t length);
 int64_t ph_peer_receive(void *ctx, int fd, void *buffer, size_t length, int *fds, uint32_t max_fds, uint32_t *ret_fds);

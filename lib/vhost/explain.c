@@ -84,6 +84,9 @@ void pagehint_vhost_explain(struct pagehint_vhost *vhost, const struct pagehint_
 		line(sink, "the frontend has shared no memory");
 	if (vhost->is_parked)
 		line(sink, "%s waits for discards in flight", ph_vhost_message_name(vhost->parked.request));
+	if (vhost->refused_why != 0)
+		line(sink, "the last message that was refused: %s (%" PRIu32 "), error %d",
+		     ph_vhost_message_name(vhost->refused_request), vhost->refused_request, -vhost->refused_why);
 	if (vhost->stats.states_refused != 0)
 		line(sink, "a saved state did not fit this device and was dropped");
 	for (uint32_t i = 0; i < PH_VHOST_QUEUES; i++)

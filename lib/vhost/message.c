@@ -73,7 +73,8 @@ static int counts_fit(const struct ph_vhost_message *m)
 		return fd_is_as_said(m);
 	case PH_VHOST_SET_MEM_TABLE:
 		memcpy(&regions, m->payload, sizeof(regions));
-		return regions == m->fds_n && m->size == 8 + regions * sizeof(struct ph_vhost_region);
+		/* User-Mode Linux sends its whole array, however many of it are meant */
+		return regions == m->fds_n && m->size >= 8 + regions * sizeof(struct ph_vhost_region);
 	case PH_VHOST_GET_CONFIG:
 	case PH_VHOST_SET_CONFIG:
 		memcpy(&config, m->payload, sizeof(config));

@@ -267,7 +267,6 @@ static void drop_fds(const struct pagehint_vhost *v, struct ph_vhost_message *m)
 static int refuse(struct pagehint_vhost *v, const struct ph_vhost_message *m)
 {
 	const struct ph_vhost_inflight_said none = { 0 };
-	v->stats.refused++;
 	if (m->request == PH_VHOST_GET_CONFIG)
 		return ph_vhost_answer(v, m->request, NULL, 0);
 	if (m->request == PH_VHOST_GET_INFLIGHT_FD)
@@ -289,11 +288,15 @@ int ph_vhost_handle(struct pagehint_vhost *v, struct ph_vhost_message *m)
 		return r;
 	v->stats.messages++;
 	drop_fds(v, m);
+	if (r != 0) {
+		v->stats.refused++;
+		v->refused_request = m->request;
+		v->refused_why = r;
+	}
 	if (v->wire.broken != 0)
 		return v->wire.broken;
 	if (r != 0 && answers)
 		return refuse(v, m);
-	v->stats.refused += r != 0;
 	/* whoever chooses REPLY_ACK may want to hear of that very message */
 	int has_acks = (v->protocol & PH_VHOST_P(REPLY_ACK)) != 0 || m->request == PH_VHOST_SET_PROTOCOL_FEATURES;
 	int wants_ack = has_acks && (m->flags & PH_VHOST_NEED_REPLY) != 0;

@@ -69,11 +69,13 @@ struct pagehint_vhost {
 	uint32_t poison;        /* of a driver that is being replaced; kept until the next one says */
 	uint32_t socket_events; /* what epoll watches the socket for */
 	uint32_t is_parked;
-	uint32_t ending;   /* the frontend is gone; what it brought goes as soon as nothing is in flight */
-	uint32_t inside;   /* a step is on */
-	uint32_t ran;      /* a queue ran since the driver began */
-	uint32_t messages; /* a step */
-	uint32_t events;   /* to be told by this step */
+	uint32_t ending;          /* the frontend is gone; what it brought goes as soon as nothing is in flight */
+	uint32_t inside;          /* a step is on */
+	uint32_t ran;             /* a queue ran since the driver began */
+	uint32_t messages;        /* a step */
+	uint32_t events;          /* to be told by this step */
+	uint32_t refused_request; /* the last message that was refused, and why */
+	int32_t refused_why;
 	uint32_t due;      /* bit i: queue i is to be served without a kick */
 	uint64_t features; /* as last set, with PH_VHOST_F_PROTOCOL */
 	uint64_t protocol;
