@@ -9,10 +9,10 @@
 #include "base/opts.h"
 #include "discard/backend.h"
 
-#define FLAGS                                                                                                 \
+#define FLAGS                                                                                \
 	(PAGEHINT_DEVICE_POPULATE | PAGEHINT_DEVICE_HINT_AUTO_DONE | PAGEHINT_DEVICE_PROBE | \
 	 PAGEHINT_DEVICE_INIT_REPORTED)
-#define FEATURES                                                                                          \
+#define FEATURES                                                                                                \
 	(PAGEHINT_DEVICE_FEATURES_DEFAULT | PAGEHINT_VIRTIO_F_ACCESS_PLATFORM | PAGEHINT_VIRTIO_F_RING_PACKED | \
 	 PAGEHINT_VIRTIO_F_IN_ORDER)
 #define SECOND UINT64_C(1000000000)
@@ -44,8 +44,8 @@ static int read_opts(struct pagehint_device_opts *o, const struct pagehint_devic
 	o->queue_size = o->queue_size == 0 ? 1024 : o->queue_size;
 	o->budget = o->budget == 0 ? 65536 : o->budget;
 	o->partial_blocks = o->partial_blocks == 0 ? 4096 : o->partial_blocks;
-	if (o->numbering >= PAGEHINT_BALLOON_NUMBERING_COUNT || o->queue_size < 2 ||
-	    o->queue_size > PH_RING_SIZE_MAX || o->budget < 64 || o->partial_blocks > UINT32_C(1) << 20)
+	if (o->numbering >= PAGEHINT_BALLOON_NUMBERING_COUNT || o->queue_size < 2 || o->queue_size > PH_RING_SIZE_MAX ||
+	    o->budget < 64 || o->partial_blocks > UINT32_C(1) << 20)
 		return -EINVAL;
 	return 0;
 }
@@ -76,7 +76,8 @@ static struct pagehint_device *lay_out(struct carve *from, const struct pagehint
 		ph_partial_init(&device->partial, partial, o->partial_blocks);
 	}
 	for (uint32_t role = 0; role < PAGEHINT_BALLOON_Q_COUNT; role++) {
-		size_t pieces = role == PAGEHINT_BALLOON_Q_STATS || role == PAGEHINT_BALLOON_Q_HINT ? 0 : PH_DEVICE_PIECES;
+		size_t pieces =
+			role == PAGEHINT_BALLOON_Q_STATS || role == PAGEHINT_BALLOON_Q_HINT ? 0 : PH_DEVICE_PIECES;
 		void *ring = carve(from, ph_ring_device_memory(o->queue_size));
 		void *piece = carve(from, pieces * sizeof(struct ph_piece));
 		void *runs = carve(from, pieces * sizeof(struct pagehint_run));

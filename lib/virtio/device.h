@@ -94,13 +94,13 @@ struct ph_device_queue {
 
 /* the region that was looked up last; good for one call */
 struct ph_place {
-	uint64_t id;       /* 0 = none */
-	uint64_t page;     /* first, of 4 KiB */
-	uint64_t pages;    /* how many */
-	uint64_t base;     /* where `page` is in the numbers by which larger pages align */
-	uint64_t granule;  /* the least that frees anything [pages] */
-	uint64_t host;     /* a host page [pages] */
-	uint32_t drop;     /* PAGEHINT_DEVICE_DROP_* for everything in it, or PAGEHINT_DEVICE_DROP_COUNT */
+	uint64_t id;      /* 0 = none */
+	uint64_t page;    /* first, of 4 KiB */
+	uint64_t pages;   /* how many */
+	uint64_t base;    /* where `page` is in the numbers by which larger pages align */
+	uint64_t granule; /* the least that frees anything [pages] */
+	uint64_t host;    /* a host page [pages] */
+	uint32_t drop;    /* PAGEHINT_DEVICE_DROP_* for everything in it, or PAGEHINT_DEVICE_DROP_COUNT */
 	uint32_t reserved;
 };
 
@@ -192,7 +192,8 @@ int ph_device_may_serve(const struct pagehint_device *device, const struct ph_de
  * range: a buffer lies in device->place whole (returns 0), or not in one region but in memory (1: straddles).
  */
 int ph_device_find(struct pagehint_device *device, uint64_t page);
-int ph_device_read(struct pagehint_device *device, struct ph_device_queue *q, void *to, uint32_t bytes, uint32_t *ret_got);
+int ph_device_read(struct pagehint_device *device, struct ph_device_queue *q, void *to, uint32_t bytes,
+		   uint32_t *ret_got);
 int ph_device_range(struct pagehint_device *device, const struct ph_segment *segment, uint32_t *budget);
 /* Counts what a queue of lists does not want: device-writable buffers, and bytes that make no entry of `unit` bytes. */
 void ph_device_check_list(struct pagehint_device *device, const struct ph_chain *chain, uint32_t unit);

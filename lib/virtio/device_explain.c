@@ -111,8 +111,8 @@ static void explain_policy(const struct pagehint_device *device, const struct pa
 	for (uint32_t role = 0; role < PAGEHINT_BALLOON_Q_COUNT; role++) {
 		const struct ph_device_queue *q = &device->queue[role];
 		if (q->running && q->wait == PH_WAIT_TIME)
-			say(sink, "queue %" PRIu32 ": held back for %" PRIu64 " ns by the rate or the hold-back", q->index,
-			    q->when_ns > device->now_ns ? q->when_ns - device->now_ns : 0);
+			say(sink, "queue %" PRIu32 ": held back for %" PRIu64 " ns by the rate or the hold-back",
+			    q->index, q->when_ns > device->now_ns ? q->when_ns - device->now_ns : 0);
 		if (q->running && q->wait == PH_WAIT_BACKEND)
 			say(sink, "queue %" PRIu32 ": the backend has no room", q->index);
 	}

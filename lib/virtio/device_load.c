@@ -42,6 +42,8 @@ static int sample_can_be(const struct ph_device_state *s)
 		return 0;
 	if (s->samples == 0 && (s->sample_known != 0 || s->sample_age_ns != 0))
 		return 0;
+	if (s->sample_age_ns == UINT64_MAX)
+		return 0;
 	for (uint32_t tag = 0; tag < PAGEHINT_BALLOON_STAT_COUNT; tag++)
 		if ((s->sample_known >> tag & 1) == 0 && s->sample_value[tag] != 0)
 			return 0;
@@ -56,8 +58,7 @@ static int life_can_be(const struct pagehint_device *device, const struct ph_dev
 		return 0;
 	if (s->features_set && (s->negotiated & must) != must)
 		return 0;
-	if (s->status > 255 || s->broken > 1 ||
-	    s->broken != ((s->status & PAGEHINT_VIRTIO_STATUS_NEEDS_RESET) != 0))
+	if (s->status > 255 || s->broken > 1 || s->broken != ((s->status & PAGEHINT_VIRTIO_STATUS_NEEDS_RESET) != 0))
 		return 0;
 	return (s->events & ~(uint64_t)events) == 0 && s->interrupts >> PAGEHINT_BALLOON_Q_COUNT == 0;
 }
@@ -153,8 +154,9 @@ static void take(struct pagehint_device *device, const struct ph_device_state *s
 	device->hint = (struct ph_hint) { (uint32_t)s->hint_state, (uint32_t)s->hint_id, (uint32_t)s->hint_oldest };
 	device->sample.samples = s->samples;
 	device->sample.known = s->sample_known;
-	/* older than this machine's clock: it is as old as can be said, and stale is a question of the age */
-	device->sample.at_ns = back(device, s->sample_age_ns);
+	/* it may be older than this machine's clock */
+	device->sample.at_ns = device->now_ns;
+	device->sample.older_ns = s->sample_age_ns;
 	memcpy(device->sample.value, s->sample_value, sizeof(s->sample_value));
 	device->stats_repeat = (uint32_t)s->stats_repeat;
 	for (uint32_t role = 0; role < PAGEHINT_BALLOON_Q_COUNT; role++) {

@@ -54,7 +54,8 @@ static int position_of(const struct ph_device_queue *q, const struct pagehint_de
 		return (queue->flags & PAGEHINT_DEVICE_QUEUE_FROM_USED) != 0 ? -EINVAL : 0;
 	}
 	position->used = ph_ring_device_used_seen(&q->ring);
-	position->avail = (queue->flags & PAGEHINT_DEVICE_QUEUE_FROM_USED) != 0 ? position->used : (uint16_t)queue->base;
+	position->avail =
+		(queue->flags & PAGEHINT_DEVICE_QUEUE_FROM_USED) != 0 ? position->used : (uint16_t)queue->base;
 	return queue->base > UINT16_MAX ? -EINVAL : 0;
 }
 
@@ -88,7 +89,8 @@ static int start(struct pagehint_device *device, struct ph_device_queue *q, uint
 	return 0;
 }
 
-int pagehint_device_queue_start(struct pagehint_device *device, uint32_t index, const struct pagehint_device_queue *queue)
+int pagehint_device_queue_start(struct pagehint_device *device, uint32_t index,
+				const struct pagehint_device_queue *queue)
 {
 	struct pagehint_device_queue copy;
 	uint32_t role = 0;

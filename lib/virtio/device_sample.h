@@ -17,10 +17,13 @@
 struct ph_sample {
 	uint64_t value[PAGEHINT_BALLOON_STAT_COUNT];
 	uint64_t known;
-	uint64_t at_ns; /* when it came */
+	uint64_t at_ns;    /* when it came, or came with a saved state */
+	uint64_t older_ns; /* how old it was then */
 	uint64_t samples;
 };
 
+/* UINT64_MAX: there is none */
+uint64_t ph_sample_age(const struct ph_sample *sample, uint64_t now_ns);
 /* Takes `bytes` of a list (as much of it as is wanted). Returns how many entries had an unknown tag. */
 uint32_t ph_sample_take(struct ph_sample *sample, uint64_t now_ns, const uint8_t *list, uint32_t bytes);
 

@@ -43,7 +43,7 @@ static struct ph_device_state state_of(const struct pagehint_device *device)
 		.hint_id = device->hint.id,
 		.hint_oldest = device->hint.oldest,
 		.samples = device->sample.samples,
-		.sample_age_ns = device->sample.samples == 0 ? 0 : ago(device, device->sample.at_ns),
+		.sample_age_ns = device->sample.samples == 0 ? 0 : ph_sample_age(&device->sample, device->now_ns),
 		.sample_known = device->sample.known,
 		.stats_repeat = device->stats_held | device->stats_repeat,
 		.blocks = device->partial.n,
@@ -78,10 +78,12 @@ static void put_blocks(struct ph_blob_out *out, const struct ph_partial *partial
 
 uint64_t pagehint_device_save_bytes(const struct pagehint_device *device)
 {
-	return PH_STATE_HEADER + 8 * (PH_STATE_WORDS + (uint64_t)device->partial.n * PH_STATE_BLOCK_WORDS) + PH_STATE_CRC;
+	return PH_STATE_HEADER + 8 * (PH_STATE_WORDS + (uint64_t)device->partial.n * PH_STATE_BLOCK_WORDS) +
+	       PH_STATE_CRC;
 }
 
-int pagehint_device_save(struct pagehint_device *device, uint64_t now_ns, void *buffer, uint64_t room, uint64_t *ret_len)
+int pagehint_device_save(struct pagehint_device *device, uint64_t now_ns, void *buffer, uint64_t room,
+			 uint64_t *ret_len)
 {
 	uint64_t words[PH_STATE_WORDS];
 	if (buffer == NULL || ret_len == NULL)

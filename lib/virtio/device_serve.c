@@ -37,7 +37,8 @@ void ph_device_break(struct pagehint_device *device, uint32_t role, const char *
 	device->status |= PAGEHINT_VIRTIO_STATUS_NEEDS_RESET;
 	device->events |= PAGEHINT_DEVICE_EVENT_NEEDS_RESET | PAGEHINT_DEVICE_EVENT_CONFIG;
 	device->counts.broken++;
-	ph_device_log(device, PAGEHINT_LOG_ERROR, "the guest broke the %s queue: %s; it needs a reset", names[role], why);
+	ph_device_log(device, PAGEHINT_LOG_ERROR, "the guest broke the %s queue: %s; it needs a reset", names[role],
+		      why);
 }
 
 /* ---- back to the guest ---- */
@@ -148,7 +149,8 @@ static int take(struct pagehint_device *device, struct ph_device_queue *q, uint3
 	int r = ph_ring_device_pop(&q->ring, budget, &q->chain);
 	if (r < 0)
 		return r;
-	*request = (struct ph_request) { .ticket = q->chain.ticket, .bytes = q->chain.writable_bytes, .before = before };
+	*request =
+		(struct ph_request) { .ticket = q->chain.ticket, .bytes = q->chain.writable_bytes, .before = before };
 	q->n++;
 	q->walking = 1;
 	q->segment = 0;

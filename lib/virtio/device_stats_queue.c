@@ -58,7 +58,7 @@ int pagehint_device_sample(const struct pagehint_device *device, uint64_t now_ns
 	const struct ph_sample *last = &device->sample;
 	struct pagehint_device_sample s = {
 		.struct_size = sizeof(s),
-		.age_ns = last->samples == 0 ? UINT64_MAX : now_ns > last->at_ns ? now_ns - last->at_ns : 0,
+		.age_ns = ph_sample_age(last, now_ns),
 		.samples = last->samples,
 	};
 	if (s.age_ns < device->stale_ns) {

@@ -23,7 +23,8 @@ int pagehint_device_progress(struct pagehint_device *device, uint64_t now_ns, st
 {
 	if (device == NULL)
 		return -EINVAL;
-	struct pagehint_device_progress p = { .struct_size = sizeof(p), .memory_pages = ph_device_memory_pages(device) };
+	struct pagehint_device_progress p = { .struct_size = sizeof(p),
+					      .memory_pages = ph_device_memory_pages(device) };
 	struct ph_progress now = device->progress;
 	/* memory may have gone since these were clamped */
 	now.target = now.target < p.memory_pages ? now.target : p.memory_pages;

@@ -115,7 +115,8 @@ static int one_part(struct pagehint_device *device, uint64_t addr, uint32_t *byt
 	return device->memory.host(device->memory.ctx, addr, *bytes, 0, ret_host) < 0 ? -ERANGE : 0;
 }
 
-int ph_device_read(struct pagehint_device *device, struct ph_device_queue *q, void *to, uint32_t bytes, uint32_t *ret_got)
+int ph_device_read(struct pagehint_device *device, struct ph_device_queue *q, void *to, uint32_t bytes,
+		   uint32_t *ret_got)
 {
 	uint8_t *out = to;
 	const struct ph_segment *segment;
@@ -160,7 +161,8 @@ int ph_device_walk_pfns(struct pagehint_device *device, struct ph_device_queue *
 		if (ph_device_read(device, q, device->scratch, 4 * want, &got) < 0)
 			return -ERANGE;
 		for (uint32_t i = 0; i < got / 4; i++) {
-			uint64_t page = ph_bytes_le32(device->scratch + 4 * (size_t)i); /* 64 bits before anything is shifted */
+			uint64_t page =
+				ph_bytes_le32(device->scratch + 4 * (size_t)i); /* 64 bits before anything is shifted */
 			if (ph_device_find(device, page) < 0)
 				PH_DROP(device, BAD_PFN, 1);
 			else

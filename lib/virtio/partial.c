@@ -202,7 +202,8 @@ void ph_partial_void(struct ph_partial *t, const struct ph_partial_page *page, u
 	if (t->n == 0)
 		return;
 	if (page->pages <= PH_PARTIAL_BLOCK) {
-		clear_bits(t, page->region, block_of(page->first), shift, 0, page->first % PH_PARTIAL_BLOCK, page->pages);
+		clear_bits(t, page->region, block_of(page->first), shift, 0, page->first % PH_PARTIAL_BLOCK,
+			   page->pages);
 		return;
 	}
 	clear_bits(t, page->region, block_of(page->first + at), shift, 0, 0, PH_PARTIAL_BLOCK);
@@ -241,7 +242,9 @@ int ph_partial_is_sane(const struct ph_partial_block *block)
 	if (any == 0)
 		return 0;
 	/* nothing that is whole is remembered, and no bit beyond the page */
-	uint64_t unit = block->level == 1 ? UINT64_C(1) << (shift - 9) : shift < 9 ? UINT64_C(1) << shift : PH_PARTIAL_BLOCK;
+	uint64_t unit = block->level == 1 ? UINT64_C(1) << (shift - 9)
+			: shift < 9       ? UINT64_C(1) << shift
+					  : PH_PARTIAL_BLOCK;
 	for (uint64_t at = 0; at < PH_PARTIAL_BLOCK; at += unit)
 		if (all_set(block, at, unit))
 			return 0;

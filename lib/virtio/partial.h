@@ -15,22 +15,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PH_PARTIAL_BLOCK 512u                 /* pages of a block: 2 MiB */
+#define PH_PARTIAL_BLOCK 512u                   /* pages of a block: 2 MiB */
 #define PH_PARTIAL_PAGE_MAX (UINT64_C(1) << 18) /* pages of the largest host page: 1 GiB */
 #define PH_PARTIAL_WORDS 8u
 
 /* one larger host page */
 struct ph_partial_page {
 	uint64_t region;
-	uint64_t first; /* its first 4 KiB page, a multiple of `pages`, counted from wherever its region's pages align */
+	uint64_t
+		first; /* its first 4 KiB page, a multiple of `pages`, counted from wherever its region's pages align */
 	uint64_t pages; /* a power of two, 2 .. PH_PARTIAL_PAGE_MAX */
-	uint64_t delta; /* what was added to guest page numbers to come to `first`; for saved states, no part of the key */
+	uint64_t
+		delta; /* what was added to guest page numbers to come to `first`; for saved states, no part of the key */
 };
 
 struct ph_partial_block {
 	uint64_t region;
-	uint64_t first;  /* of the block; of the page, on the second level */
-	uint32_t shift;  /* log2 of the host page's pages */
+	uint64_t first; /* of the block; of the page, on the second level */
+	uint32_t shift; /* log2 of the host page's pages */
 	uint16_t level;
 	uint16_t count; /* bits set, 1 .. 512; 0 = free place */
 	uint64_t delta; /* as in ph_partial_page */
