@@ -3,4 +3,4 @@
 
 int (*const engine_backend)(void *ctx, struct pagehint_map *map, struct pagehint_gate *gate,
 			    struct pagehint_backend **ret_backend) = NULL;
-void (*const engine_hinted)(const struct pagehint_run *runs, uint32_t n) = NULL;
+void (*const engine_hinted)(uint32_t id, const struct pagehint_run *runs, uint32_t n) = NULL;

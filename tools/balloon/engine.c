@@ -9,12 +9,11 @@
 static void hinted(void *ctx, uint32_t id, const struct pagehint_run *runs, uint32_t n)
 {
 	struct engine *engine = ctx;
-	(void)id;
 	for (uint32_t i = 0; i < n; i++)
 		engine->hinted_bytes += runs[i].frames << PAGE_SHIFT;
 	engine->hinted_ranges += n;
 	if (engine_hinted != NULL)
-		engine_hinted(runs, n);
+		engine_hinted(id, runs, n);
 }
 
 static struct pagehint_device_knobs knobs_of(const struct balloon_state *state)

@@ -31,7 +31,7 @@ struct engine {
 extern int (*const engine_backend)(void *ctx, struct pagehint_map *map, struct pagehint_gate *gate,
 				   struct pagehint_backend **ret_backend);
 /* Told of every hinted range, or NULL. */
-extern void (*const engine_hinted)(const struct pagehint_run *runs, uint32_t n);
+extern void (*const engine_hinted)(uint32_t id, const struct pagehint_run *runs, uint32_t n);
 
 /* Return: 0; else what the library gave. */
 int engine_open(struct engine *engine, const struct balloon_options *options, struct balloon_state *state);
