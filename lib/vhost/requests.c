@@ -29,6 +29,16 @@ static int get_features(struct pagehint_vhost *v, struct ph_vhost_message *m)
 	return answer_u64(v, m, pagehint_device_features(v->device) | PH_VHOST_F_PROTOCOL);
 }
 
+static int disable_all(struct pagehint_vhost *v, struct ph_vhost_message *m)
+{
+	(void)m;
+	if (ph_vhost_rings_stop(v) != 0)
+		return -EAGAIN;
+	for (uint32_t i = 0; i < PH_VHOST_QUEUES; i++)
+		v->rings[i].enabled = v->rings[i].started = v->rings[i].placed = 0;
+	return 0;
+}
+
 /* A frontend that has no word for a reset says the features again when a driver begins anew. */
 static int reset(struct pagehint_vhost *v)
 {
@@ -36,7 +46,8 @@ static int reset(struct pagehint_vhost *v)
 	if (pagehint_device_config_read(v->device, PAGEHINT_BALLOON_CONFIG_POISON_VAL, &poison, sizeof(poison)) == 0 &&
 	    poison != 0)
 		v->poison = poison;
-	if (ph_vhost_rings_stop(v) != 0 || pagehint_device_reset(v->device) == -EAGAIN)
+	/* the old rings lie in memory that may be anything by now */
+	if (disable_all(v, NULL) != 0 || pagehint_device_reset(v->device) == -EAGAIN)
 		return -EAGAIN;
 	free(v->state); /* of the driver before */
 	v->state = NULL;
@@ -91,21 +102,10 @@ static int nothing(struct pagehint_vhost *v, struct ph_vhost_message *m)
 	return 0;
 }
 
-static int disable_all(struct pagehint_vhost *v, struct ph_vhost_message *m)
-{
-	(void)m;
-	if (ph_vhost_rings_stop(v) != 0)
-		return -EAGAIN;
-	for (uint32_t i = 0; i < PH_VHOST_QUEUES; i++)
-		v->rings[i].enabled = v->rings[i].started = 0;
-	return 0;
-}
-
 static int reset_device(struct pagehint_vhost *v, struct ph_vhost_message *m)
 {
-	int r = disable_all(v, m);
-	if (r == 0)
-		r = reset(v);
+	(void)m;
+	int r = reset(v);
 	v->poison = 0; /* this one is meant */
 	return r;
 }

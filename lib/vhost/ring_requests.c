@@ -93,6 +93,7 @@ static int take_kick(struct pagehint_vhost *v, struct ph_vhost_ring *ring, uint3
 	ph_vhost_ring_fd(v, &ring->kick, fd);
 	ring->polled = fd < 0;
 	ring->started = 1;
+	v->ran = 1;
 	return 0;
 }
 

@@ -125,7 +125,6 @@ static int start(struct pagehint_vhost *vhost, uint32_t index)
 	ring->runs = 1;
 	ring->used = queue.device;
 	beware_of_poison(vhost, index);
-	vhost->ran = 1;
 	vhost->due |= 1u << index;
 	ph_vhost_tell_queue(vhost, index); /* perhaps the last interrupt was lost with a process that died */
 	return 0;

@@ -230,7 +230,9 @@ static void take_kick(struct pagehint_vhost *v, uint32_t index)
 	if (r == -EAGAIN || r == -EWOULDBLOCK)
 		return;
 	if (r == 0 || (r < 0 && r != -EMSGSIZE)) {
+		/* closed at the other end: nobody can kick any more, and the ring's memory may be the guest's again */
 		ph_vhost_ring_fd(v, &ring->kick, -1);
+		ring->started = 0;
 		return;
 	}
 	v->stats.kicks++;
@@ -253,6 +255,14 @@ static int look(struct pagehint_vhost *v)
 	if (v->is_parked)
 		r = take_one(v);
 	return r != 0 ? r : take_messages(v);
+}
+
+/* Stops queues whose kick was closed, before anything is written into their rings. With discards in flight: again next time. */
+static void stop_closed(struct pagehint_vhost *v)
+{
+	for (uint32_t i = 0; i < PH_VHOST_QUEUES; i++)
+		if (v->rings[i].runs && !v->rings[i].started)
+			(void)ph_vhost_ring_stop(v, i);
 }
 
 static void serve_due(struct pagehint_vhost *v, uint64_t *deadline)
@@ -278,6 +288,7 @@ static int step(struct pagehint_vhost *v, uint64_t *deadline)
 		v->stats.broken += r == -EPROTO;
 		leave(v);
 	}
+	stop_closed(v);
 	if (pagehint_device_step(v->device, v->now_ns, &work) == 0)
 		ph_vhost_work(v, &work, deadline);
 	serve_due(v, deadline);

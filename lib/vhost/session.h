@@ -71,7 +71,7 @@ struct pagehint_vhost {
 	uint32_t is_parked;
 	uint32_t ending;          /* the frontend is gone; what it brought goes as soon as nothing is in flight */
 	uint32_t inside;          /* a step is on */
-	uint32_t ran;             /* a queue ran since the driver began */
+	uint32_t ran;             /* a queue was started since the driver began */
 	uint32_t messages;        /* a step */
 	uint32_t events;          /* to be told by this step */
 	uint32_t refused_request; /* the last message that was refused, and why */

@@ -111,8 +111,11 @@ static void undo(struct journal *journal, const struct ph_vhost_message *m)
 			forget(journal, i);
 	if (m->request == PH_VHOST_REM_MEM_REG)
 		forget_region(journal, m->payload + 8);
-	if (m->request == PH_VHOST_RESET_DEVICE || m->request == PH_VHOST_RESET_OWNER)
+	/* a frontend without a word for a reset says the features when a driver begins anew */
+	int begins = m->request == PH_VHOST_SET_FEATURES && (journal->protocol & PH_VHOST_P(RESET_DEVICE)) == 0;
+	if (begins || m->request == PH_VHOST_RESET_DEVICE || m->request == PH_VHOST_RESET_OWNER)
 		for (uint32_t i = 0; i < JOURNAL_QUEUES; i++) {
+			forget(journal, ring_place(i, PH_VHOST_SET_VRING_ADDR));
 			forget(journal, ring_place(i, PH_VHOST_SET_VRING_KICK));
 			forget(journal, ring_place(i, PH_VHOST_SET_VRING_ENABLE));
 		}

@@ -31,7 +31,7 @@ static const char usage[] =
 	"  --socket PATH      where the frontend connects (vhost-user)\n"
 	"  --control PATH     a socket that takes commands, one JSON object a line\n"
 	"  --metrics WHERE    Prometheus metrics, on a port of 127.0.0.1 or a socket's path\n"
-	"  --features LIST    of must-tell-host,stats,deflate-on-oom,hint,poison,reporting (default: all)\n"
+	"  --features LIST    of must-tell-host,stats,deflate-on-oom,hint,poison,reporting (default: all but poison)\n"
 	"  --target BYTES     size that the balloon is to have (K, M, G or T may follow)\n"
 	"  --order N          discard reports of at least 2^N pages of 4 KiB (default 0)\n"
 	"  --rate BYTES       discard at most so much a second (default: any)\n"
@@ -183,7 +183,8 @@ int balloon_options_parse(int argc, char **argv, struct balloon_options *ret_opt
 {
 	struct balloon_options o = {
 		.user = "nobody",
-		.features = PAGEHINT_BALLOON_F_ALL,
+		/* a User-Mode Linux whose driver turns poison down says nothing when its rings go */
+		.features = PAGEHINT_BALLOON_F_ALL & ~PAGEHINT_BALLOON_F_PAGE_POISON,
 		.numbering = PAGEHINT_BALLOON_NUMBERING_NEGOTIATED,
 		.seccomp = 1,
 	};
