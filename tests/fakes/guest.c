@@ -1,0 +1,493 @@
+#include "fakes/guest.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <pagehint/backend.h>
+#include <pagehint/gate.h>
+
+#include "discard/result.h"
+
+#define BYTES (GUEST_ALL * 4096)
+#define RING_BYTES 0x20000u /* a role's share of the ring area */
+#define LISTS (5u * RING_BYTES)
+
+static unsigned char pattern(uint64_t page)
+{
+	return (unsigned char)(1 + (page * 7 + page / 255) % 255); /* never 0 */
+}
+
+void *guest_at(struct guest *g, uint64_t page)
+{
+	return g->memory + (page - GUEST_PAGE) * 4096;
+}
+
+/* ---- the backend ---- */
+
+static void look_at(struct guest *g, const struct pagehint_run *run)
+{
+	struct pagehint_region_info info = { .struct_size = sizeof(info) };
+	unsigned shift = g->how.frame_shift - 12;
+	int there = pagehint_map_lookup(g->map, run->frame, &info) == 0;
+	if (!there || run->frame + run->frames > info.frame + info.frames || info.pins != 0)
+		g->wrong++;
+	assert_true(g->n_runs < GUEST_RUNS);
+	g->runs[g->n_runs++] = *run;
+	if (there && !g->keeps)
+		memset(guest_at(g, run->frame << shift), 0, (run->frames << shift) * 4096);
+}
+
+static void answer(const struct guest *g, const struct pagehint_run *run, struct pagehint_outcome *outcome)
+{
+	uint64_t bytes = run->frames << g->how.frame_shift;
+	if (g->keeps)
+		ph_outcome_kept(outcome, bytes, PAGEHINT_WHY_CANNOT);
+	else
+		ph_outcome_freed(outcome, bytes);
+}
+
+static int fails(struct guest *g)
+{
+	g->calls++;
+	if (g->inside != NULL)
+		g->inside(g);
+	return g->fail_at != 0 && g->calls == g->fail_at;
+}
+
+static int fake_discard(void *ctx, const struct pagehint_run *runs, uint32_t n, uint32_t flags,
+			struct pagehint_outcome *outcomes, uint32_t *ret_done)
+{
+	struct guest *g = ctx;
+	(void)flags;
+	*ret_done = 0;
+	if (fails(g))
+		return g->fail_with;
+	for (uint32_t i = 0; i < n; i++) {
+		look_at(g, &runs[i]);
+		answer(g, &runs[i], &outcomes[i]);
+	}
+	*ret_done = n;
+	return 0;
+}
+
+static int fake_submit(void *ctx, const struct pagehint_run *runs, uint32_t n, uint32_t flags, uint64_t cookie)
+{
+	struct guest *g = ctx;
+	(void)flags;
+	if (fails(g))
+		return g->fail_with;
+	if (g->n_batches >= (g->room == 0 ? 64 : g->room))
+		return -EAGAIN;
+	g->batch[g->n_batches++] = (struct guest_batch) { .cookie = cookie, .n = n, .from = g->n_runs };
+	for (uint32_t i = 0; i < n; i++)
+		look_at(g, &runs[i]);
+	return 0;
+}
+
+static int fake_reap(void *ctx, uint32_t max, struct pagehint_outcome *outcomes, uint64_t *ret_cookie, uint32_t *ret_n)
+{
+	struct guest *g = ctx;
+	if (g->answers == 0 || g->n_batches == 0)
+		return -EAGAIN;
+	uint32_t at = g->newest ? g->n_batches - 1 : 0;
+	struct guest_batch batch = g->batch[at];
+	assert_true(max >= batch.n);
+	for (uint32_t i = 0; i < batch.n; i++)
+		answer(g, &g->runs[batch.from + i], &outcomes[i]);
+	memmove(g->batch + at, g->batch + at + 1, (g->n_batches - at - 1) * sizeof(batch));
+	g->n_batches--;
+	g->answers--;
+	*ret_cookie = batch.cookie;
+	*ret_n = batch.n;
+	return 0;
+}
+
+static int fake_populate(void *ctx, const struct pagehint_run *runs, uint32_t n, uint32_t *ret_done)
+{
+	struct guest *g = ctx;
+	*ret_done = 0;
+	if (fails(g))
+		return g->fail_with;
+	for (uint32_t i = 0; i < n; i++)
+		g->populated[g->n_populated++] = runs[i];
+	*ret_done = n;
+	return 0;
+}
+
+static int fake_extent(void *ctx, uint64_t frame, uint64_t *ret_frames, uint64_t *ret_least)
+{
+	struct guest *g = ctx;
+	struct pagehint_region_info info = { .struct_size = sizeof(info) };
+	int r = pagehint_map_lookup(g->map, frame, &info);
+	if (r == 0) {
+		*ret_frames = info.frame + info.frames - frame;
+		*ret_least = info.least_bytes;
+	}
+	return r;
+}
+
+void guest_answer(struct guest *g, uint32_t batches)
+{
+	g->answers += batches;
+}
+
+static struct pagehint_backend *make_backend(struct guest *g)
+{
+	struct pagehint_backend_ops ops = { .struct_size = sizeof(ops), .name = "guest's", .max_runs = g->how.max_runs };
+	struct pagehint_backend_opts opts = { .struct_size = sizeof(opts), .frame_shift = g->how.frame_shift };
+	struct pagehint_backend *backend = NULL;
+	ops.caps = (g->how.async ? PAGEHINT_BACKEND_ASYNC : 0) | (g->how.reads_zero ? PAGEHINT_BACKEND_READS_ZERO : 0);
+	ops.discard = fake_discard;
+	ops.submit = g->how.async ? fake_submit : NULL;
+	ops.reap = g->how.async ? fake_reap : NULL;
+	ops.populate = fake_populate;
+	ops.extent = g->how.no_extent ? NULL : fake_extent;
+	opts.gate = g->how.backend_gate ? g->gate : NULL;
+	assert_int_equal(pagehint_backend_new(&ops, g, &opts, &backend), 0);
+	return backend;
+}
+
+/* ---- hooks ---- */
+
+static void hook_hinted(void *ctx, uint32_t id, const struct pagehint_run *runs, uint32_t n)
+{
+	struct guest *g = ctx;
+	g->hint_id = id;
+	for (uint32_t i = 0; i < n; i++)
+		g->hinted[g->n_hinted++] = runs[i];
+	if (g->inside != NULL)
+		g->inside(g);
+}
+
+static void hook_log(void *ctx, uint32_t level, const char *text)
+{
+	struct guest *g = ctx;
+	(void)level;
+	g->lines++;
+	snprintf(g->line, sizeof(g->line), "%s", text);
+}
+
+/* ---- life ---- */
+
+static uint64_t add_region(struct guest *g, uint64_t page, uint64_t pages, uint32_t flags)
+{
+	unsigned shift = g->how.frame_shift - 12;
+	struct pagehint_region_desc desc = { .struct_size = sizeof(desc), .fd = g->fd, .flags = flags };
+	uint64_t id = 0;
+	desc.frame = page >> shift;
+	desc.frames = pages >> shift;
+	desc.host_addr = (uintptr_t)guest_at(g, page);
+	desc.fd_offset = (page - GUEST_PAGE) * 4096;
+	assert_int_equal(pagehint_map_add(g->map, &desc, &id), 0);
+	return id;
+}
+
+static void make_memory(struct guest *g)
+{
+	struct pagehint_map_opts opts = { .struct_size = sizeof(opts) };
+	opts.frame_shift = g->how.frame_shift;
+	opts.host_page_shift = g->how.host_page_shift;
+	g->fd = memfd_create("guest", MFD_CLOEXEC);
+	assert_true(g->fd >= 0);
+	assert_int_equal(ftruncate(g->fd, BYTES), 0);
+	/* at a multiple of 2 MiB, so that larger pages lie alike in the guest, in the file and here */
+	unsigned char *room = mmap(NULL, BYTES + (2 << 20), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(room != MAP_FAILED);
+	g->memory = (unsigned char *)(((uintptr_t)room + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
+	assert_true(mmap(g->memory, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, g->fd, 0) == g->memory);
+	assert_int_equal(pagehint_map_new(&opts, &g->map), 0);
+	g->low = add_region(g, GUEST_PAGE, GUEST_LOW, 0);
+	g->high = add_region(g, GUEST_HIGH_PAGE, GUEST_HIGH, 0);
+	g->rom = add_region(g, GUEST_ROM_PAGE, GUEST_ROM, PAGEHINT_REGION_PIN_AT_ADD);
+}
+
+struct guest *guest_open(const struct guest_how *how)
+{
+	struct guest *g = calloc(1, sizeof(*g));
+	assert_non_null(g);
+	if (how != NULL)
+		g->how = *how;
+	g->how.frame_shift = g->how.frame_shift == 0 ? 12 : g->how.frame_shift;
+	g->how.ring_size = g->how.ring_size == 0 ? 64 : g->how.ring_size;
+	g->work.struct_size = sizeof(g->work);
+	g->now = 1000000000;
+	g->list_at = LISTS;
+	make_memory(g);
+	guest_refill(g);
+	assert_int_equal(pagehint_gate_new(&g->gate), 0);
+	g->backend = make_backend(g);
+	struct pagehint_device_hooks hooks = {
+		.struct_size = sizeof(hooks), .ctx = g, .hinted = hook_hinted, .log = hook_log
+	};
+	g->how.opts.struct_size = sizeof(g->how.opts);
+	if (g->how.opts.hooks == NULL)
+		g->how.opts.hooks = &hooks;
+	assert_int_equal(pagehint_device_new(g->map, g->backend, g->how.no_gate ? NULL : g->gate, &g->how.opts, &g->device), 0);
+	g->how.opts.hooks = NULL;
+	return g;
+}
+
+void guest_close(struct guest *g)
+{
+	guest_answer(g, 1000);
+	(void)!pagehint_device_reset(g->device);
+	assert_int_equal(pagehint_device_free(g->device), 0);
+	assert_int_equal(pagehint_gate_in_flight(g->gate), 0);
+	assert_int_equal(pagehint_backend_free(g->backend), 0);
+	assert_int_equal(pagehint_gate_free(g->gate), 0);
+	assert_int_equal(pagehint_map_free(g->map), 0);
+	for (uint32_t role = 0; role < PAGEHINT_BALLOON_Q_COUNT; role++)
+		free(g->ring_memory[role]);
+	munmap(g->memory, BYTES);
+	close(g->fd);
+	free(g);
+}
+
+/* ---- rings ---- */
+
+uint32_t guest_form(const struct guest *g)
+{
+	return ph_ring_form(pagehint_device_negotiated(g->device));
+}
+
+struct ph_ring_place guest_place(struct guest *g, uint32_t role, uint32_t form, uint32_t size)
+{
+	unsigned char *at = g->memory + role * RING_BYTES;
+	return (struct ph_ring_place) {
+		.desc = at,
+		.driver = at + 0x8000,
+		.device = at + 0xa000,
+		.desc_bytes = ph_ring_desc_area_bytes(form, size),
+		.driver_bytes = ph_ring_driver_area_bytes(form, size),
+		.device_bytes = ph_ring_device_area_bytes(form, size),
+	};
+}
+
+int guest_index(const struct guest *g, uint32_t role)
+{
+	for (uint32_t i = 0; i < PAGEHINT_BALLOON_Q_COUNT; i++)
+		if (pagehint_device_queue_role(g->device, i) == (int)role)
+			return (int)i;
+	return -1;
+}
+
+static void make_driver(struct guest *g, uint32_t role)
+{
+	struct ph_ring_driver_setup setup = { .size = g->how.ring_size, .form = guest_form(g) };
+	uint32_t n_tables = (setup.form & PH_RING_INDIRECT) != 0 ? 8 : 0;
+	setup.place = guest_place(g, role, setup.form, setup.size);
+	if (n_tables != 0) {
+		setup.n_tables = n_tables;
+		setup.table_descs = setup.size;
+		setup.tables = g->memory + role * RING_BYTES + 0xc000;
+		setup.tables_addr = GUEST_PAGE * 4096 + role * RING_BYTES + 0xc000;
+	}
+	free(g->ring_memory[role]);
+	g->ring_memory[role] = malloc(ph_ring_driver_memory(setup.size, n_tables));
+	assert_non_null(g->ring_memory[role]);
+	assert_int_equal(ph_ring_driver_init(&g->ring[role], &setup, g->ring_memory[role]), 0);
+}
+
+int guest_start(struct guest *g, uint32_t role, uint32_t flags, uint32_t base, int fresh)
+{
+	struct pagehint_device_queue queue = { .struct_size = sizeof(queue), .flags = flags, .base = base };
+	int index = guest_index(g, role);
+	assert_true(index >= 0);
+	if (fresh)
+		make_driver(g, role);
+	struct ph_ring_place place = guest_place(g, role, guest_form(g), g->how.ring_size);
+	queue.desc = place.desc;
+	queue.driver = place.driver;
+	queue.device = place.device;
+	queue.size = g->how.ring_size;
+	return pagehint_device_queue_start(g->device, (uint32_t)index, &queue);
+}
+
+void guest_boot(struct guest *g, uint64_t features)
+{
+	uint64_t accept = features == 0 ? pagehint_device_features(g->device) : features;
+	assert_int_equal(pagehint_device_set_features(g->device, accept), 0);
+	uint32_t base = (guest_form(g) & PH_RING_PACKED) != 0 ? 0x80008000u : 0;
+	for (uint32_t role = 0; role < PAGEHINT_BALLOON_Q_COUNT; role++)
+		if (guest_index(g, role) >= 0)
+			assert_int_equal(guest_start(g, role, 0, base, 1), 0);
+}
+
+/* ---- the driver ---- */
+
+uint64_t guest_list(struct guest *g, const void *bytes, uint32_t n)
+{
+	if (g->list_at + n > GUEST_RINGS * 4096)
+		g->list_at = LISTS;
+	uint64_t at = g->list_at;
+	assert_true(at + n <= GUEST_RINGS * 4096);
+	if (n != 0)
+		memcpy(g->memory + at, bytes, n);
+	g->list_at = (at + n + 63) & ~UINT64_C(63);
+	return GUEST_PAGE * 4096 + at;
+}
+
+uint64_t guest_pfns(struct guest *g, const uint32_t *pfns, uint32_t n)
+{
+	unsigned char *bytes = malloc(4 * (size_t)n + 1);
+	assert_non_null(bytes);
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t b = 0; b < 4; b++)
+			bytes[4 * i + b] = (unsigned char)(pfns[i] >> 8 * b);
+	uint64_t at = guest_list(g, bytes, 4 * n);
+	free(bytes);
+	return at;
+}
+
+void guest_put(struct guest *g, uint32_t role, const struct ph_ring_buffer *buffers, uint32_t readable, uint32_t writable,
+	       uint64_t cookie)
+{
+	assert_int_equal(ph_ring_driver_submit(&g->ring[role], buffers, readable, writable, cookie), 0);
+	assert_true(ph_ring_driver_publish(&g->ring[role]) >= 0);
+}
+
+static int note_work(struct guest *g, int r)
+{
+	if (r == 0) {
+		g->interrupts |= g->work.interrupt;
+		g->events |= g->work.events;
+	}
+	return r;
+}
+
+int guest_kick(struct guest *g, uint32_t role)
+{
+	int index = guest_index(g, role);
+	return note_work(g, pagehint_device_queue_kick(g->device, (uint32_t)index, g->now, &g->work));
+}
+
+int guest_step(struct guest *g)
+{
+	return note_work(g, pagehint_device_step(g->device, g->now, &g->work));
+}
+
+void guest_settle(struct guest *g)
+{
+	for (int i = 0; i < 10000; i++) {
+		assert_int_equal(guest_step(g), 0);
+		if (g->work.more == 0 && g->work.deadline_ns > g->now)
+			return;
+	}
+	fail_msg("it never comes to an end");
+}
+
+int64_t guest_got(struct guest *g, uint32_t role)
+{
+	uint64_t cookie = 0;
+	return ph_ring_driver_reap(&g->ring[role], &cookie, &g->used) == 0 ? (int64_t)cookie : -1;
+}
+
+static void whole(struct guest *g, uint32_t role, const struct ph_ring_buffer *buffers, uint32_t readable,
+		  uint32_t writable)
+{
+	guest_put(g, role, buffers, readable, writable, 77);
+	assert_int_equal(guest_kick(g, role), 0);
+	assert_int_equal(guest_got(g, role), 77);
+	assert_int_equal(g->used, 0);
+}
+
+void guest_inflate(struct guest *g, const uint32_t *pfns, uint32_t n)
+{
+	struct ph_ring_buffer list = { .addr = guest_pfns(g, pfns, n), .len = 4 * n };
+	whole(g, PAGEHINT_BALLOON_Q_INFLATE, &list, 1, 0);
+}
+
+void guest_deflate(struct guest *g, const uint32_t *pfns, uint32_t n)
+{
+	struct ph_ring_buffer list = { .addr = guest_pfns(g, pfns, n), .len = 4 * n };
+	whole(g, PAGEHINT_BALLOON_Q_DEFLATE, &list, 1, 0);
+}
+
+void guest_report(struct guest *g, const struct pagehint_run *pages, uint32_t n)
+{
+	struct ph_ring_buffer buffers[64];
+	assert_true(n <= 64);
+	for (uint32_t i = 0; i < n; i++)
+		buffers[i] = (struct ph_ring_buffer) { .addr = pages[i].frame * 4096, .len = (uint32_t)pages[i].frames * 4096 };
+	whole(g, PAGEHINT_BALLOON_Q_REPORT, buffers, 0, n);
+}
+
+void guest_report_bytes(struct guest *g, uint64_t addr, uint32_t len)
+{
+	struct ph_ring_buffer buffer = { .addr = addr, .len = len };
+	whole(g, PAGEHINT_BALLOON_Q_REPORT, &buffer, 0, 1);
+}
+
+/* ---- judging ---- */
+
+void guest_give(struct guest *g, uint64_t page, uint64_t pages)
+{
+	for (uint64_t i = 0; i < pages; i++)
+		if (page + i >= GUEST_PAGE && page + i < GUEST_PAGE + GUEST_ALL)
+			g->given[page + i - GUEST_PAGE] = 1;
+}
+
+void guest_refill(struct guest *g)
+{
+	for (uint64_t p = GUEST_RINGS; p < GUEST_ALL && !g->how.bare; p++)
+		if (!g->filled || g->given[p])
+			memset(g->memory + p * 4096, pattern(p), 4096);
+	memset(g->given, 0, sizeof(g->given));
+	g->filled = 1;
+	g->n_runs = 0;
+	g->n_populated = 0;
+	g->n_hinted = 0;
+}
+
+static int all_are(const unsigned char *page, unsigned char value)
+{
+	return page[0] == value && memcmp(page, page + 1, 4095) == 0;
+}
+
+int guest_is_wiped(struct guest *g, uint64_t page)
+{
+	return all_are(guest_at(g, page), 0);
+}
+
+void guest_check(struct guest *g)
+{
+	assert_int_equal(g->wrong, 0);
+	assert_int_equal(g->how.bare, 0);
+	for (uint64_t p = GUEST_RINGS; p < GUEST_ALL; p++) {
+		const unsigned char *page = g->memory + p * 4096;
+		if (all_are(page, pattern(p)) || (g->given[p] && all_are(page, 0)))
+			continue;
+		fail_msg("page 0x%llx is not what it should be", (unsigned long long)(p + GUEST_PAGE));
+	}
+}
+
+void guest_expect(struct guest *g, const struct pagehint_run *runs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n && i < g->n_runs; i++) {
+		assert_int_equal(g->runs[i].frame, runs[i].frame);
+		assert_int_equal(g->runs[i].frames, runs[i].frames);
+	}
+	assert_int_equal(g->n_runs, n);
+}
+
+struct pagehint_device_stats guest_stats(struct guest *g)
+{
+	struct pagehint_device_stats stats = { .struct_size = sizeof(stats) };
+	assert_int_equal(pagehint_device_stats(g->device, &stats), 0);
+	assert_true(stats.asked == stats.freed + stats.absent + stats.accepted + stats.kept + stats.lazy + stats.failed);
+	return stats;
+}
+
+uint64_t guest_dropped(struct guest *g, uint32_t drop)
+{
+	return guest_stats(g).dropped[drop];
+}
