@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Checks that four places name the same functions: the shared library, the symbol map, the headers, the man pages.
 
-usage: symbols.py --root ROOT [--so FILE] [--archive FILE]
+usage: symbols.py --root ROOT [--so FILE] [--archive FILE] [--side FILE]..
 
- - symbols exported by the .so = names in lib/pagehint.map = PAGEHINT_API declarations = bold names in man/*.3.scd
+ - symbols exported by the .so = names in lib/pagehint.map; names in lib/*.map and in lib/*/*.map, those of the small libraries
+   beside it = PAGEHINT_API declarations = bold names in man/*.3.scd
+ - --side FILE: a small library, libNAME.so; its symbols = names in the NAME.map under lib/
  - every global symbol that the static archive defines starts with pagehint_ or ph_
  - every page of section 3 has its eight sections
  - every error that a header names in the Return: of a function stands in ERRORS of the page that owns it
@@ -39,6 +41,11 @@ def from_so(path):
 def from_map(path):
     text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
     return set(re.findall(r"\b(pagehint_\w+)\s*;", text))
+
+
+def maps(root):
+    """NAME -> the names in NAME.map, of the library and of the small ones beside it."""
+    return {path.stem: from_map(path) for path in sorted((root / "lib").rglob("*.map"))}
 
 
 def headers(root):
@@ -86,15 +93,27 @@ def missing_errors(root, pages):
             yield f"{owners[0].path.name}: ERRORS does not have {error}, which {name} may return"
 
 
-def check(root, so, archive):
+def check_side(root, side):
+    """A small library and its map."""
+    name = side.name.split(".")[0].removeprefix("lib")
+    there = maps(root)
+    if name not in there:
+        yield f"{side.name}: no {name}.map under lib/"
+        return
+    yield from differences({f"the library {name}": from_so(side), f"{name}.map": there[name]})
+
+
+def check(root, so, archive, sides=()):
     pages = [p for p in manpages.pages(root / "man") if p.section == "3"]
     sets = {
-        "the map": from_map(root / "lib" / "pagehint.map"),
+        "the maps": set().union(*maps(root).values()),
         "the headers": from_headers(root),
         "the man pages": set().union(*(p.documented() for p in pages)),
     }
     if so:
-        sets["the library"] = from_so(so)
+        yield from differences({"the library": from_so(so), "pagehint.map": from_map(root / "lib" / "pagehint.map")})
+    for side in sides:
+        yield from check_side(root, side)
     yield from differences(sets)
     for page in manpages.pages(root / "man"):
         for name in sorted(page.documented() - sets["the headers"]):
@@ -119,8 +138,9 @@ def main():
     parser.add_argument("--root", type=pathlib.Path, required=True)
     parser.add_argument("--so", type=pathlib.Path)
     parser.add_argument("--archive", type=pathlib.Path)
+    parser.add_argument("--side", type=pathlib.Path, action="append", default=[])
     args = parser.parse_args()
-    found = list(check(args.root, args.so, args.archive))
+    found = list(check(args.root, args.so, args.archive, args.side))
     for line in found:
         print(line)
     print(f"symbols: {len(found)} differences")

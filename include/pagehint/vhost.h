@@ -113,7 +113,8 @@ PAGEHINT_API int pagehint_vhost_fd(const struct pagehint_vhost *vhost);
  * @ret_deadline: call again at this time at the latest, or when the descriptor is readable; UINT64_MAX = only then [ns]
  * @ret_events:   PAGEHINT_DEVICE_EVENT_* that came up, for information; or NULL
  * Return: 0; -ENODEV the frontend is gone, or sent what is no message: everything it brought is closed, and another may be
- * attached (the device can be stepped without one); -EINVAL a NULL; -EDEADLK from a callback.
+ * attached (the device can be stepped without one); -EINVAL a NULL; -EDEADLK from a callback; else what epoll_ctl gave: the
+ * next step tries again.
  * Thread: one-per-handle.   Cost: bounded by opts.messages and the budget of the device.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_vhost_step(struct pagehint_vhost *vhost, uint64_t now_ns,

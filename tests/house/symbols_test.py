@@ -64,11 +64,26 @@ class Symbols(unittest.TestCase):
         self.assertEqual(self.found(), [])
 
     def test_missing_in_one_place(self):
-        self.assert_one(self.found(symbol_map=MAP.replace("  pagehint_a_name;", "")), "not in the map")
+        found = self.found(symbol_map=MAP.replace("  pagehint_a_name;", ""))
+        self.assertEqual([line.split(" (")[0] for line in found],
+                         ["pagehint_a_name: not in pagehint.map", "pagehint_a_name: not in the maps"])
         self.assert_one(self.found(page=PAGE.replace("*pagehint_a_name*", "pagehint_a_name")), "not in the man pages")
         self.assert_one(self.found(header=HEADER.replace("PAGEHINT_API const", "const")), "not in the headers")
         self.assert_one(self.found(source=SOURCE.replace("V const", "static __attribute__((used)) const")),
                         "pagehint_a_name: not in the library")
+
+    def test_small_library(self):
+        """Its names stand in its own map, and only there."""
+        with tree({"include/pagehint/a.h": HEADER, "man/pagehint_a.3.scd": PAGE, "a.c": SOURCE,
+                   "lib/pagehint.map": MAP.replace("  pagehint_a_name;", ""), "lib/b/b.map": "Y { global: pagehint_a_name; };",
+                   "b.c": SOURCE.replace("V const", "const")}) as root:
+            for name in "ab":
+                subprocess.run(["cc", "-shared", "-fPIC", "-fvisibility=hidden", f"{name}.c", "-o", f"lib{name}.so"],
+                               cwd=root, check=True)
+            found = list(symbols.check_side(root, root / "libb.so"))
+            self.assertEqual({line.split(":")[0] for line in found}, {"pagehint_a_do", "pagehint_a_name"})
+            self.assertEqual(list(symbols.check_side(root, root / "liba.so")), ["liba.so: no a.map under lib/"])
+            self.assertEqual(list(symbols.check(root, None, None)), [])
 
     def test_archive_name(self):
         self.assert_one(self.found(source=SOURCE + "int helper(void) { return 1; }\n"), "defines helper")
