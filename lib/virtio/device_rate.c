@@ -8,8 +8,8 @@ uint64_t ph_device_later(uint64_t now_ns, uint64_t ns)
 	return ns > UINT64_MAX - 1 - now_ns ? UINT64_MAX - 1 : now_ns + ns;
 }
 
-/* a * b / c, saturating; c is not 0. Long hand, since there is no wider type everywhere. */
-static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c)
+/* a * b / c, rounded down or up, saturating; c is neither 0 nor above 2^62. Long hand: there is no wider type everywhere. */
+static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c, int up)
 {
 	uint64_t whole = a / c, rest = a % c;
 	if (whole != 0 && b > INT64_MAX / whole)
@@ -19,7 +19,7 @@ static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c)
 	uint64_t q = 0, rem = 0;
 	for (int bit = 63; bit >= 0; bit--) {
 		q <<= 1;
-		rem <<= 1; /* c is below 2^62 in all uses */
+		rem <<= 1;
 		if (b >> bit & 1)
 			rem += rest;
 		while (rem >= c) {
@@ -27,20 +27,24 @@ static uint64_t scaled(uint64_t a, uint64_t b, uint64_t c)
 			q++;
 		}
 	}
+	q += up && rem != 0;
 	return q > INT64_MAX - r ? INT64_MAX : r + q;
 }
 
 static void refill(struct ph_device_rate *r, uint64_t now_ns)
 {
-	int64_t most = r->rate / BURST_DIVISOR > INT64_MAX ? INT64_MAX : (int64_t)(r->rate / BURST_DIVISOR);
-	if (now_ns <= r->at_ns)
+	int64_t most = (int64_t)(r->rate / BURST_DIVISOR);
+	if (now_ns <= r->at_ns || r->rate == 0)
 		return;
-	uint64_t earned = scaled(now_ns - r->at_ns, r->rate, SECOND);
-	if (earned == 0)
-		return; /* let it add up */
-	r->at_ns = now_ns;
-	if (r->credit < most)
-		r->credit = earned > (uint64_t)(most - r->credit) ? most : r->credit + (int64_t)earned;
+	uint64_t earned = scaled(now_ns - r->at_ns, r->rate, SECOND, 0);
+	if (r->credit >= most || earned >= (uint64_t)(most - r->credit)) {
+		r->credit = r->credit > most ? r->credit : most;
+		r->at_ns = now_ns;
+		return;
+	}
+	/* the part of a byte that is not earned yet stays in the time */
+	r->credit += (int64_t)earned;
+	r->at_ns += scaled(earned, SECOND, r->rate, 1);
 }
 
 void ph_device_rate_set(struct ph_device_rate *r, uint64_t now_ns, uint64_t rate)
@@ -59,9 +63,8 @@ uint64_t ph_device_rate_when(struct ph_device_rate *r, uint64_t now_ns)
 	refill(r, now_ns);
 	if (r->credit >= 0)
 		return now_ns;
-	uint64_t debt = (uint64_t) - (r->credit + 1) + 1;
-	uint64_t wait = scaled(debt, SECOND, r->rate);
-	return ph_device_later(r->at_ns, wait > INT64_MAX - 1 ? INT64_MAX : wait + 1);
+	uint64_t debt = (uint64_t)(-(r->credit + 1)) + 1;
+	return ph_device_later(r->at_ns, scaled(debt, SECOND, r->rate, 1));
 }
 
 void ph_device_rate_take(struct ph_device_rate *r, uint64_t bytes)

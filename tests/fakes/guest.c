@@ -142,7 +142,9 @@ void guest_answer(struct guest *g, uint32_t batches)
 
 static struct pagehint_backend *make_backend(struct guest *g)
 {
-	struct pagehint_backend_ops ops = { .struct_size = sizeof(ops), .name = "guest's", .max_runs = g->how.max_runs };
+	struct pagehint_backend_ops ops = { .struct_size = sizeof(ops),
+					    .name = "guest's",
+					    .max_runs = g->how.max_runs };
 	struct pagehint_backend_opts opts = { .struct_size = sizeof(opts), .frame_shift = g->how.frame_shift };
 	struct pagehint_backend *backend = NULL;
 	ops.caps = (g->how.async ? PAGEHINT_BACKEND_ASYNC : 0) | (g->how.reads_zero ? PAGEHINT_BACKEND_READS_ZERO : 0);
@@ -225,14 +227,13 @@ struct guest *guest_open(const struct guest_how *how)
 	guest_refill(g);
 	assert_int_equal(pagehint_gate_new(&g->gate), 0);
 	g->backend = make_backend(g);
-	struct pagehint_device_hooks hooks = {
-		.struct_size = sizeof(hooks), .ctx = g, .hinted = hook_hinted, .log = hook_log
+	g->hooks = (struct pagehint_device_hooks) {
+		.struct_size = sizeof(g->hooks), .ctx = g, .hinted = hook_hinted, .log = hook_log
 	};
 	g->how.opts.struct_size = sizeof(g->how.opts);
-	if (g->how.opts.hooks == NULL)
-		g->how.opts.hooks = &hooks;
-	assert_int_equal(pagehint_device_new(g->map, g->backend, g->how.no_gate ? NULL : g->gate, &g->how.opts, &g->device), 0);
-	g->how.opts.hooks = NULL;
+	g->how.opts.hooks = &g->hooks;
+	assert_int_equal(
+		pagehint_device_new(g->map, g->backend, g->how.no_gate ? NULL : g->gate, &g->how.opts, &g->device), 0);
 	return g;
 }
 
@@ -348,8 +349,8 @@ uint64_t guest_pfns(struct guest *g, const uint32_t *pfns, uint32_t n)
 	return at;
 }
 
-void guest_put(struct guest *g, uint32_t role, const struct ph_ring_buffer *buffers, uint32_t readable, uint32_t writable,
-	       uint64_t cookie)
+void guest_put(struct guest *g, uint32_t role, const struct ph_ring_buffer *buffers, uint32_t readable,
+	       uint32_t writable, uint64_t cookie)
 {
 	assert_int_equal(ph_ring_driver_submit(&g->ring[role], buffers, readable, writable, cookie), 0);
 	assert_true(ph_ring_driver_publish(&g->ring[role]) >= 0);
@@ -417,7 +418,8 @@ void guest_report(struct guest *g, const struct pagehint_run *pages, uint32_t n)
 	struct ph_ring_buffer buffers[64];
 	assert_true(n <= 64);
 	for (uint32_t i = 0; i < n; i++)
-		buffers[i] = (struct ph_ring_buffer) { .addr = pages[i].frame * 4096, .len = (uint32_t)pages[i].frames * 4096 };
+		buffers[i] = (struct ph_ring_buffer) { .addr = pages[i].frame * 4096,
+						       .len = (uint32_t)pages[i].frames * 4096 };
 	whole(g, PAGEHINT_BALLOON_Q_REPORT, buffers, 0, n);
 }
 
@@ -483,11 +485,36 @@ struct pagehint_device_stats guest_stats(struct guest *g)
 {
 	struct pagehint_device_stats stats = { .struct_size = sizeof(stats) };
 	assert_int_equal(pagehint_device_stats(g->device, &stats), 0);
-	assert_true(stats.asked == stats.freed + stats.absent + stats.accepted + stats.kept + stats.lazy + stats.failed);
+	assert_true(stats.asked ==
+		    stats.freed + stats.absent + stats.accepted + stats.kept + stats.lazy + stats.failed);
 	return stats;
 }
 
 uint64_t guest_dropped(struct guest *g, uint32_t drop)
 {
 	return guest_stats(g).dropped[drop];
+}
+
+/* ---- saved state ---- */
+
+struct guest_blob guest_save(struct guest *g)
+{
+	static struct guest_blob b;
+	uint64_t room = pagehint_device_save_bytes(g->device);
+	assert_true(room < sizeof(b.bytes));
+	memset(b.bytes, 0xcc, sizeof(b.bytes));
+	assert_int_equal(pagehint_device_save(g->device, g->now, b.bytes, room, &b.length), 0);
+	assert_int_equal(b.length, room);
+	assert_int_equal(b.bytes[room], 0xcc);
+	return b;
+}
+
+void guest_replace(struct guest *g, uint64_t clock)
+{
+	guest_answer(g, 64);
+	assert_int_equal(pagehint_device_reset(g->device), 0);
+	assert_int_equal(pagehint_device_free(g->device), 0);
+	g->answers = 0;
+	g->now = clock;
+	assert_int_equal(pagehint_device_new(g->map, g->backend, g->gate, &g->how.opts, &g->device), 0);
 }

@@ -36,9 +36,9 @@ struct guest_how {
 	uint32_t ring_size; /* 0 = 64 */
 	uint32_t no_extent;
 	uint32_t reads_zero;
-	uint32_t backend_gate; /* the backend has the gate too */
-	uint32_t no_gate;      /* the device has none */
-	uint32_t bare;         /* no pattern: quick to open, and guest_check cannot be asked */
+	uint32_t backend_gate;            /* the backend has the gate too */
+	uint32_t no_gate;                 /* the device has none */
+	uint32_t bare;                    /* no pattern: quick to open, and guest_check cannot be asked */
 	struct pagehint_device_opts opts; /* struct_size is filled in */
 };
 
@@ -61,8 +61,8 @@ struct guest {
 	/* the driver */
 	struct ph_ring_driver ring[PAGEHINT_BALLOON_Q_COUNT];
 	void *ring_memory[PAGEHINT_BALLOON_Q_COUNT];
-	uint64_t list_at; /* where the next list goes [byte in the ring area] */
-	uint32_t used;    /* of the last guest_got */
+	uint64_t list_at;                 /* where the next list goes [byte in the ring area] */
+	uint32_t used;                    /* of the last guest_got */
 	struct pagehint_device_work work; /* of the last call; bits of all since guest_forget_work */
 	uint32_t interrupts, events;
 	uint32_t filled;
@@ -74,16 +74,16 @@ struct guest {
 	uint32_t n_populated;
 	struct guest_batch batch[64]; /* asynchronous: held until guest_answer */
 	uint32_t n_batches;
-	uint32_t answers;  /* how many of them may be reaped */
-	uint32_t newest;   /* reap the newest first */
-	uint32_t room;     /* batches it takes; 0 = 64 */
-	uint32_t calls;    /* discard or submit */
-	uint32_t fail_at;  /* the call with this number fails; 0 = none */
+	uint32_t answers; /* how many of them may be reaped */
+	uint32_t newest;  /* reap the newest first */
+	uint32_t room;    /* batches it takes; 0 = 64 */
+	uint32_t calls;   /* discard or submit */
+	uint32_t fail_at; /* the call with this number fails; 0 = none */
 	int32_t fail_with;
-	uint32_t keeps;    /* everything is kept, nothing is wiped */
-	uint32_t wrong;    /* runs that are not in one unpinned region */
+	uint32_t keeps; /* everything is kept, nothing is wiped */
+	uint32_t wrong; /* runs that are not in one unpinned region */
 	void (*inside)(struct guest *g);
-	/* hooks */
+	struct pagehint_device_hooks hooks;
 	struct pagehint_run hinted[GUEST_RUNS];
 	uint32_t n_hinted;
 	uint32_t hint_id;
@@ -109,8 +109,8 @@ int guest_start(struct guest *g, uint32_t role, uint32_t flags, uint32_t base, i
 /* ---- the driver ---- */
 uint64_t guest_list(struct guest *g, const void *bytes, uint32_t n); /* address of a copy in guest memory */
 uint64_t guest_pfns(struct guest *g, const uint32_t *pfns, uint32_t n);
-void guest_put(struct guest *g, uint32_t role, const struct ph_ring_buffer *buffers, uint32_t readable, uint32_t writable,
-	       uint64_t cookie);
+void guest_put(struct guest *g, uint32_t role, const struct ph_ring_buffer *buffers, uint32_t readable,
+	       uint32_t writable, uint64_t cookie);
 int guest_kick(struct guest *g, uint32_t role); /* what the device said; work is summed up */
 int guest_step(struct guest *g);
 void guest_settle(struct guest *g); /* steps until nothing is left to do at once */
@@ -125,7 +125,7 @@ void guest_report_bytes(struct guest *g, uint64_t addr, uint32_t len);
 
 /* ---- judging ---- */
 void guest_give(struct guest *g, uint64_t page, uint64_t pages); /* may be wiped from now on */
-void guest_refill(struct guest *g);                              /* the pattern again, nothing given, no runs remembered */
+void guest_refill(struct guest *g); /* the pattern again, nothing given, no runs remembered */
 /* No page that was not given is changed, the backend saw nothing wrong, no ring is broken. */
 void guest_check(struct guest *g);
 /* The runs discarded since guest_refill are exactly these. */
@@ -133,6 +133,15 @@ void guest_expect(struct guest *g, const struct pagehint_run *runs, uint32_t n);
 int guest_is_wiped(struct guest *g, uint64_t page);
 struct pagehint_device_stats guest_stats(struct guest *g);
 uint64_t guest_dropped(struct guest *g, uint32_t drop);
+
+/* ---- saved state ---- */
+struct guest_blob {
+	uint64_t length;
+	unsigned char bytes[16384];
+};
+struct guest_blob guest_save(struct guest *g);
+/* The same memory and rings, another process: a fresh engine in place of the old one, which is drained, and another clock. */
+void guest_replace(struct guest *g, uint64_t clock);
 
 /* ---- the backend ---- */
 void guest_answer(struct guest *g, uint32_t batches);

@@ -1,13 +1,10 @@
 /*
- * Inflation and deflation: pages become maximal runs of one batch, whole host pages only, and what the guest takes back is
- * forgotten.
+ * Inflation and deflation: pages become maximal runs of one batch, and what is no page of the guest's is ignored.
  */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -82,8 +79,11 @@ static void page_numbers_at_every_edge_are_ignored_outside_memory(void **state)
 	struct guest *g = guest_open(NULL);
 	guest_boot(g, 0);
 	uint32_t end = (uint32_t)GUEST_HOLE_PAGE, rom = (uint32_t)GUEST_ROM_PAGE;
-	uint32_t bad[] = { 0,          1,          (uint32_t)GUEST_PAGE - 1, end,        rom - 1,    rom + 64,  0x7fffffff,
-			   0x80000000, 0x80000001, 0xfff00000,              0xfffffffe, 0xffffffff, 0x00100000 };
+	uint32_t bad[] = { 0,          1,          (uint32_t)GUEST_PAGE - 1,
+			   end,        rom - 1,    rom + 64,
+			   0x7fffffff, 0x80000000, 0x80000001,
+			   0xfff00000, 0xfffffffe, 0xffffffff,
+			   0x00100000 };
 	uint32_t n = sizeof(bad) / sizeof(*bad);
 	guest_inflate(g, bad, n);
 	assert_int_equal(g->n_runs, 0);
@@ -139,156 +139,6 @@ static void a_list_may_be_cut_anywhere(void **state)
 		guest_expect(g, expected, 2);
 		guest_check(g);
 	}
-	guest_close(g);
-}
-
-/* ---- larger host pages ---- */
-
-static void give_and_inflate(struct guest *g, uint32_t page, uint32_t n)
-{
-	uint32_t *pfns = malloc(n * sizeof(*pfns));
-	assert_non_null(pfns);
-	for (uint32_t i = 0; i < n; i++)
-		pfns[i] = page + i;
-	guest_give(g, page, n);
-	guest_inflate(g, pfns, n);
-	free(pfns);
-}
-
-static void a_larger_host_page_goes_when_its_last_part_came(void **state)
-{
-	(void)state;
-	for (uint32_t shift = 13; shift <= 16; shift++) {
-		struct guest_how how = { .host_page_shift = shift };
-		struct guest *g = guest_open(&how);
-		uint32_t parts = UINT32_C(1) << (shift - 12);
-		guest_boot(g, 0);
-		for (uint32_t i = 0; i < parts; i++) {
-			uint32_t part = (i * 5 + 3) % parts; /* in another order */
-			assert_int_equal(g->n_runs, 0);
-			give_and_inflate(g, F + 4 * parts + part, 1);
-			guest_check(g);
-			assert_int_equal(guest_stats(g).partial_pages, i + 1 == parts ? 0 : i + 1);
-		}
-		guest_expect(g, &RUN(F + 4 * parts, parts), 1);
-		assert_true(guest_is_wiped(g, F + 4 * parts));
-		guest_close(g);
-	}
-}
-
-static void a_deflate_voids_the_page_it_is_a_part_of(void **state)
-{
-	(void)state;
-	struct guest_how how = { .host_page_shift = 14 };
-	struct guest *g = guest_open(&how);
-	uint32_t page = F + 8, second = page + 1;
-	guest_boot(g, 0);
-	give_and_inflate(g, page, 3);
-	guest_deflate(g, &second, 1);
-	assert_int_equal(guest_stats(g).partial_pages, 0);
-	give_and_inflate(g, page + 3, 1); /* would have been the last part */
-	assert_int_equal(g->n_runs, 0);
-	give_and_inflate(g, second, 1);
-	assert_int_equal(g->n_runs, 0);
-	give_and_inflate(g, page, 1);
-	assert_int_equal(g->n_runs, 0);
-	give_and_inflate(g, page + 2, 1);
-	guest_expect(g, &RUN(page, 4), 1);
-	guest_check(g);
-	guest_close(g);
-}
-
-/* whole pages of a request go at once; only its edges are remembered */
-static void a_request_is_cut_into_whole_host_pages(void **state)
-{
-	(void)state;
-	struct guest_how how = { .host_page_shift = 16 };
-	struct guest *g = guest_open(&how);
-	guest_boot(g, 0);
-	give_and_inflate(g, F + 16 + 5, 16 * 3);
-	guest_expect(g, &RUN(F + 32, 32), 1);
-	assert_int_equal(guest_stats(g).partial_pages, 16);
-	/* the missing parts on both sides: one run each */
-	give_and_inflate(g, F + 16, 5);
-	struct pagehint_run expected[] = { RUN(F + 32, 32), RUN(F + 16, 16), RUN(F + 64, 16) };
-	guest_expect(g, expected, 2);
-	give_and_inflate(g, F + 69, 11);
-	guest_expect(g, expected, 3);
-	assert_int_equal(guest_stats(g).partial_pages, 0);
-	guest_check(g);
-	guest_close(g);
-}
-
-static void parts_that_complete_join_what_is_whole_beside_them(void **state)
-{
-	(void)state;
-	struct guest_how how = { .host_page_shift = 14 };
-	struct guest *g = guest_open(&how);
-	guest_boot(g, 0);
-	give_and_inflate(g, F, 2);
-	give_and_inflate(g, F + 14, 2);
-	give_and_inflate(g, F + 2, 12);
-	guest_expect(g, &RUN(F, 16), 1);
-	assert_int_equal(guest_stats(g).partial_pages, 0);
-	guest_close(g);
-}
-
-/* a part remembered of a region that is gone must not count for the next region at its place */
-static void a_region_takes_its_parts_with_it(void **state)
-{
-	(void)state;
-	struct guest_how how = { .host_page_shift = 14 };
-	struct guest *g = guest_open(&how);
-	uint32_t h = (uint32_t)GUEST_HIGH_PAGE;
-	struct pagehint_region_info info = { .struct_size = sizeof(info) };
-	uint64_t id;
-	guest_boot(g, 0);
-	give_and_inflate(g, h, 3);
-	assert_int_equal(pagehint_map_lookup(g->map, h, &info), 0);
-	assert_int_equal(pagehint_map_remove(g->map, g->high), 0);
-	uint32_t gone = h + 3;
-	guest_inflate(g, &gone, 1);
-	assert_int_equal(guest_dropped(g, PAGEHINT_DEVICE_DROP_BAD_PFN), 1);
-	struct pagehint_region_desc desc = { .struct_size = sizeof(desc), .frame = info.frame, .frames = info.frames };
-	desc.host_addr = info.host_addr;
-	desc.fd = info.fd;
-	desc.fd_offset = info.fd_offset;
-	assert_int_equal(pagehint_map_add(g->map, &desc, &id), 0);
-	guest_inflate(g, &gone, 1);
-	assert_int_equal(g->n_runs, 0);
-	guest_check(g);
-	guest_close(g);
-}
-
-static void a_full_table_forgets_and_never_lies(void **state)
-{
-	(void)state;
-	struct guest_how how = { .host_page_shift = 14, .opts.partial_blocks = 2 };
-	struct guest *g = guest_open(&how);
-	guest_boot(g, 0);
-	for (uint32_t block = 0; block < 6; block++)
-		give_and_inflate(g, F + 512 * block, 3);
-	assert_int_equal(guest_dropped(g, PAGEHINT_DEVICE_DROP_PARTIAL), 4);
-	assert_int_equal(guest_stats(g).partial_pages, 6);
-	for (uint32_t block = 0; block < 6; block++)
-		give_and_inflate(g, F + 512 * block + 3, 1);
-	assert_true(g->n_runs <= 2);
-	for (uint32_t i = 0; i < g->n_runs; i++)
-		assert_int_equal(g->runs[i].frames, 4);
-	guest_check(g);
-	guest_close(g);
-}
-
-static void frames_above_4_kib_are_discarded_in_their_own_unit(void **state)
-{
-	(void)state;
-	struct guest_how how = { .host_page_shift = 14, .frame_shift = 14 };
-	struct guest *g = guest_open(&how);
-	guest_boot(g, 0);
-	give_and_inflate(g, F + 2, 12);
-	guest_expect(g, &RUN((F + 4) / 4, 2), 1);
-	guest_check(g);
-	assert_int_equal(guest_stats(g).freed, 8 * 4096);
 	guest_close(g);
 }
 
@@ -404,13 +254,6 @@ int main(void)
 		cmocka_unit_test(page_numbers_at_every_edge_are_ignored_outside_memory),
 		cmocka_unit_test(a_length_that_makes_no_entry_is_ignored_and_acknowledged),
 		cmocka_unit_test(a_list_may_be_cut_anywhere),
-		cmocka_unit_test(a_larger_host_page_goes_when_its_last_part_came),
-		cmocka_unit_test(a_deflate_voids_the_page_it_is_a_part_of),
-		cmocka_unit_test(a_request_is_cut_into_whole_host_pages),
-		cmocka_unit_test(parts_that_complete_join_what_is_whole_beside_them),
-		cmocka_unit_test(a_region_takes_its_parts_with_it),
-		cmocka_unit_test(a_full_table_forgets_and_never_lies),
-		cmocka_unit_test(frames_above_4_kib_are_discarded_in_their_own_unit),
 		cmocka_unit_test(deflated_pages_are_made_present_before_they_are_acknowledged),
 		cmocka_unit_test(without_the_flag_nothing_is_made_present),
 		cmocka_unit_test(a_deflate_nobody_asked_for_is_counted_as_want_of_memory),

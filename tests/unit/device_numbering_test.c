@@ -105,14 +105,18 @@ static void prove_handler(struct guest *g, int role, uint32_t index)
 	struct ph_ring_buffer entry = { .addr = guest_list(g, list, 10), .len = 10 };
 	struct ph_ring_buffer pages = { .addr = GUEST_FREE * 4096, .len = 4096 };
 	int lists = role == INFLATE || role == DEFLATE;
-	guest_put(g, (uint32_t)role, lists ? &pfns : role == STATS ? &entry : &pages, lists || role == STATS,
-		  !(lists || role == STATS), 5);
+	guest_put(g, (uint32_t)role,
+		  lists           ? &pfns
+		  : role == STATS ? &entry
+				  : &pages,
+		  lists || role == STATS, !(lists || role == STATS), 5);
 	assert_int_equal(pagehint_device_queue_kick(g->device, index, g->now, &g->work), 0);
 	after = guest_stats(g);
 	assert_int_equal(after.inflate_pages - before.inflate_pages, role == INFLATE);
 	assert_int_equal(after.deflate_pages - before.deflate_pages, role == DEFLATE);
 	assert_int_equal(after.samples - before.samples, role == STATS);
-	assert_int_equal(after.dropped[PAGEHINT_DEVICE_DROP_STALE_HINT] - before.dropped[PAGEHINT_DEVICE_DROP_STALE_HINT],
+	assert_int_equal(after.dropped[PAGEHINT_DEVICE_DROP_STALE_HINT] -
+				 before.dropped[PAGEHINT_DEVICE_DROP_STALE_HINT],
 			 role == HINT);
 	assert_int_equal(after.report_ranges - before.report_ranges, role == REPORT);
 	assert_int_equal(guest_got(g, (uint32_t)role), role == STATS ? -1 : 5);

@@ -143,7 +143,8 @@ static void a_buffer_the_device_may_only_read_is_kept(void **state)
 	(void)state;
 	struct guest *g = guest_open(NULL);
 	guest_boot(g, 0);
-	struct ph_ring_buffer buffers[] = { { .addr = F * 4096, .len = 4096 }, { .addr = (F + 1) * 4096, .len = 4096 } };
+	struct ph_ring_buffer buffers[] = { { .addr = F * 4096, .len = 4096 },
+					    { .addr = (F + 1) * 4096, .len = 4096 } };
 	guest_give(g, F + 1, 1);
 	guest_put(g, REPORT, buffers, 1, 1, 1);
 	assert_int_equal(guest_kick(g, REPORT), 0);
@@ -293,8 +294,8 @@ static void a_gate_of_either_handle_keeps_reports(void **state)
 static void every_form_of_ring_reports_alike(void **state)
 {
 	(void)state;
-	const uint64_t bits[] = { PAGEHINT_VIRTIO_F_INDIRECT_DESC, PAGEHINT_VIRTIO_F_EVENT_IDX, PAGEHINT_VIRTIO_F_RING_PACKED,
-				  PAGEHINT_VIRTIO_F_IN_ORDER };
+	const uint64_t bits[] = { PAGEHINT_VIRTIO_F_INDIRECT_DESC, PAGEHINT_VIRTIO_F_EVENT_IDX,
+				  PAGEHINT_VIRTIO_F_RING_PACKED, PAGEHINT_VIRTIO_F_IN_ORDER };
 	for (uint32_t form = 0; form < 16; form++) {
 		struct guest_how how = { .ring_size = 32 };
 		how.opts.features = PAGEHINT_BALLOON_F_ALL | PAGEHINT_VIRTIO_F_VERSION_1;
