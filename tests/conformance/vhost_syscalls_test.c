@@ -62,7 +62,7 @@ static int be_frontend(struct frontend *f)
 	struct ph_vhost_wire *wire = &f->wire;
 	const struct ph_vhost_inflight_said inflight = { .queues = 5, .queue_size = FE_SIZE };
 	const struct ph_vhost_vring_addr addr = fe_addr(REPORT);
-	struct pollfd interrupt = { .fd = f->call[REPORT], .events = POLLIN };
+	struct pollfd wait[] = { { .fd = f->call[REPORT], .events = POLLIN }, { .fd = wire->fd, .events = POLLIN } };
 	uint64_t seen;
 	struct {
 		uint32_t n, padding;
@@ -80,7 +80,8 @@ static int be_frontend(struct frontend *f)
 	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
 	fe_kick(f, REPORT);
 	while (fe_reap(f, REPORT) == 0) /* there may be interrupts that mean nothing */
-		if (poll(&interrupt, 1, 20000) != 1 || read(f->call[REPORT], &seen, sizeof(seen)) != sizeof(seen))
+		if (poll(wait, 2, 20000) <= 0 || wait[1].revents != 0 ||
+		    read(f->call[REPORT], &seen, sizeof(seen)) != sizeof(seen))
 			return -1;
 	return say_ring(wire, PH_VHOST_GET_VRING_BASE, 0);
 }
