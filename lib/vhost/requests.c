@@ -299,6 +299,6 @@ int ph_vhost_handle(struct pagehint_vhost *v, struct ph_vhost_message *m)
 		return refuse(v, m);
 	/* whoever chooses REPLY_ACK may want to hear of that very message */
 	int has_acks = (v->protocol & PH_VHOST_P(REPLY_ACK)) != 0 || m->request == PH_VHOST_SET_PROTOCOL_FEATURES;
-	int wants_ack = has_acks && (m->flags & PH_VHOST_NEED_REPLY) != 0;
+	int wants_ack = has_acks && !answers && (m->flags & PH_VHOST_NEED_REPLY) != 0;
 	return wants_ack ? answer_u64(v, m, r != 0) : 0;
 }

@@ -102,6 +102,11 @@ static void test_quirks(void **state)
 	memcpy(table + 8, &region, sizeof(region));
 	assert_int_equal(fe_ask(f, PH_VHOST_SET_MEM_TABLE, table, sizeof(table), f->ram_fd), 0);
 	assert_int_equal(fe_stats(f).regions, 1);
+	/* a question that also wants an acknowledgement gets one answer */
+	fe_send_fds(f, PH_VHOST_GET_QUEUE_NUM, PH_VHOST_NEED_REPLY, NULL, 0, NULL, 0);
+	assert_int_equal(fe_answer(f, PH_VHOST_GET_QUEUE_NUM, &answer), 0);
+	assert_int_equal(ph_vhost_u64(&answer), 5);
+	assert_int_equal(fe_answer(f, 0, &answer), -EAGAIN);
 	/* features once more, without the bit that says there are protocol features */
 	assert_int_equal(fe_ask_u64(f, PH_VHOST_SET_FEATURES, FE_FEATURES, -1), 0);
 	const struct ph_vhost_vring_addr addr = fe_addr(REPORT);
