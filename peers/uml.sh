@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 stages=build/peers-uml.stages
-variants=(shift scribble hints record)
+variants=(die hints record scribble shift)
 mkdir -p build
 {
 	if [ -f build/build.ninja ]; then meson setup --reconfigure -Ddaemon=enabled build; else meson setup -Ddaemon=enabled build; fi &&

@@ -238,7 +238,7 @@ class Pair:
 
     def __init__(self, *options, memory="512M", **balloon):
         self.directory = tempfile.TemporaryDirectory(prefix="pagehint-uml-")
-        os.chmod(self.directory.name, 0o755)
+        os.chmod(self.directory.name, 0o777)
         self.balloon = Balloon(self.directory.name, *options, **balloon)
         self.guest = None
         try:

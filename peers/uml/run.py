@@ -21,7 +21,7 @@ def all_cases():
     """Longest first, so that the last ones do not run alone."""
     found = {name.removeprefix("case_"): getattr(module, name)
              for module in (cases, controls) for name in vars(module) if name.startswith("case_")}
-    first = ["report_orders", "keeper", "wrong_scribble", "module", "wrong_shift", "report_calls"]
+    first = ["report_orders", "keeper_mid_report", "keeper", "wrong_scribble", "module", "wrong_shift", "report_calls"]
     return {name: found[name] for name in sorted(found, key=lambda n: first.index(n) if n in first else len(first))}
 
 
