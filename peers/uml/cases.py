@@ -312,6 +312,31 @@ def case_paused():
         return {"corrupt": pair.files.check()}
 
 
+def case_knobs():
+    """Small reports are kept until the order says otherwise; a rate makes reports wait, and loses none."""
+    with Pair("--order", "9", "--rate", "40M") as pair:
+        guest, balloon, files = pair.guest, pair.balloon, pair.files
+        guest.set_order(3)
+        files.make_mixed("keep", "drop", 100, 64)
+        files.drop("drop")
+        settled(pair)
+        stats = balloon.stats()
+        small = next(n for name, n in stats["dropped"].items() if "least_size" in name)
+        expect(f"small reports are kept: {stats}", small > 10 and stats["device"]["kept"] == 0)
+        files.make("big", 10, 16384, "/dev/zero")
+        held = guest.host_bytes()
+        files.drop("big")
+        wait_until("big ones go, at their pace", lambda: held - guest.host_bytes() > 130 * MIB, 60)
+        expect("they waited", balloon.stats()["device"]["rate_waits"] > 0)
+        balloon.must("tune", order=0, rate=0)
+        before = next(n for name, n in balloon.stats()["dropped"].items() if "least_size" in name)
+        give_back(pair, 3, 100, None, 256, "d")
+        after = next(n for name, n in balloon.stats()["dropped"].items() if "least_size" in name)
+        expect("nothing is too small any more", before == after)
+        expect("files are as they were", files.check() == 0)
+        return {"corrupt": files.corrupt}
+
+
 def case_no_root():
     """Started without any privilege; everything works."""
     wrapper = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if os.geteuid() == 0 else ()

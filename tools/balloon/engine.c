@@ -46,6 +46,7 @@ int engine_open(struct engine *engine, const struct balloon_options *options, st
 		.struct_size = sizeof(vhost), .device = &device, .gate = engine->gate, .backend = engine_backend
 	};
 	vhost.state = state_newest(state, &vhost.state_bytes);
+	engine->unloaded = vhost.state != NULL;
 	r = pagehint_vhost_new(&vhost, &engine->vhost);
 	if (r == 0 && state->paused)
 		r = pagehint_gate_close(engine->gate, PAGEHINT_INHIBIT_EMBEDDER, NULL);
@@ -62,8 +63,7 @@ static void save(struct engine *engine)
 {
 	struct pagehint_device *device = pagehint_vhost_device(engine->vhost);
 	uint64_t bytes = 0;
-	/* before a queue runs, what the last worker left is not loaded yet, and is the newest still */
-	if (engine->running == 0)
+	if (engine->unloaded)
 		return;
 	if (pagehint_device_save(device, engine->now_ns, state_room(engine->state), STATE_SLOT_BYTES, &bytes) == 0)
 		state_publish(engine->state, bytes);
@@ -97,6 +97,7 @@ int engine_step(struct engine *engine, uint64_t now_ns, uint64_t *ret_deadline)
 	/* a target is clamped to the memory there is, and one that was asked for meanwhile is not in a loaded state */
 	int began = engine->running == 0 && stats.queues_running != 0;
 	engine->running = stats.queues_running;
+	engine->unloaded = engine->unloaded && !began;
 	if ((began || (events & PAGEHINT_VHOST_EVENT_MEMORY) != 0) && engine_apply(engine) == 0)
 		*ret_deadline = now_ns;
 	save(engine);

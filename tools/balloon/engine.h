@@ -25,6 +25,7 @@ struct engine {
 	uint64_t unsaved; /* times the state did not fit */
 	uint64_t now_ns;
 	uint64_t running; /* queues, after the last step */
+	int unloaded;     /* what the last worker left waits for the first queue, and is the newest state still */
 };
 
 /* Makes the backend that memory goes through; NULL = the library's own. A file of its own: tests replace it by wrong ones. */

@@ -193,12 +193,20 @@ static int count_death(struct keeper *k)
 	return ++k->deaths > DEATHS_MAX;
 }
 
-/* Return: 0 there is a worker that knows everything; -errno there cannot be one. */
-static int replace_worker(struct keeper *k)
+static void tell_death(int status)
+{
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "pagehint-balloon: a worker was killed by signal %d: replacing it\n", WTERMSIG(status));
+	else
+		fprintf(stderr, "pagehint-balloon: a worker ended with status %d: replacing it\n", WEXITSTATUS(status));
+}
+
+/* status: of the worker that ended. Return: 0 there is a worker that knows everything; -errno there cannot be one. */
+static int replace_worker(struct keeper *k, int status)
 {
 	int r;
 	do {
-		(void)end_worker(k);
+		tell_death(status);
 		if (count_death(k)) {
 			fprintf(stderr, "pagehint-balloon: %u workers died within %d s: giving up\n", DEATHS_MAX,
 				DEATHS_S);
@@ -208,7 +216,9 @@ static int replace_worker(struct keeper *k)
 		r = make_worker(k);
 		if (r != 0)
 			return r;
-	} while (tell_again(k) != 0);
+		r = tell_again(k);
+		status = r != 0 ? end_worker(k) : 0;
+	} while (r != 0);
 	return 0;
 }
 
@@ -241,7 +251,7 @@ static int from_frontend(struct keeper *k)
 	r = pass(&k->down, &m);
 	if (!k->is_asked && k->noted == NULL)
 		close_fds(&m); /* not to be said again: a worker that dies of it takes it along */
-	return r != 0 ? replace_worker(k) : 0;
+	return r != 0 ? replace_worker(k, end_worker(k)) : 0;
 }
 
 static int from_worker(struct keeper *k)
@@ -254,7 +264,7 @@ static int from_worker(struct keeper *k)
 		return answer(k, &m) != 0 ? begin_anew(k) : 0;
 	int status = end_worker(k);
 	/* it ends by itself only over a message that was none */
-	return WIFEXITED(status) && WEXITSTATUS(status) == WORKER_DONE ? begin_anew(k) : replace_worker(k);
+	return WIFEXITED(status) && WEXITSTATUS(status) == WORKER_DONE ? begin_anew(k) : replace_worker(k, status);
 }
 
 static int from_listener(struct keeper *k)

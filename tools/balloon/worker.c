@@ -12,6 +12,8 @@
 #include "engine.h"
 #include "report.h"
 
+#define RETRY_NS UINT64_C(10000000) /* when the system had no memory for us */
+
 enum { AT_VHOST, AT_CONTROL, AT_METRICS, AT_CLIENTS, POLLED = AT_CLIENTS + CLIENTS_MAX };
 
 static uint64_t now(void)
@@ -51,7 +53,10 @@ static void loop(struct engine *engine, struct clients *clients, const struct wo
 {
 	struct pollfd fds[POLLED];
 	uint64_t deadline = 0;
-	while (engine_step(engine, now(), &deadline) == 0) {
+	int r;
+	while ((r = engine_step(engine, now(), &deadline)) != -ENODEV) {
+		if (r != 0)
+			deadline = now() + RETRY_NS;
 		fds[AT_VHOST] = (struct pollfd) { .fd = pagehint_vhost_fd(engine->vhost), .events = POLLIN };
 		fds[AT_CONTROL] = (struct pollfd) { .fd = sockets->control, .events = POLLIN };
 		fds[AT_METRICS] = (struct pollfd) { .fd = sockets->metrics, .events = POLLIN };
