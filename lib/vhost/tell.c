@@ -1,6 +1,7 @@
 #include <errno.h>
 
 #include "vhost/session.h"
+#include "virtio/ring.h"
 
 void ph_vhost_close(const struct pagehint_vhost *vhost, int fd)
 {
@@ -58,7 +59,7 @@ static void note(const struct pagehint_vhost *vhost)
 		if (!vhost->rings[i].runs)
 			continue;
 		memcpy(&used, (const unsigned char *)vhost->rings[i].used + 2, sizeof(used));
-		ph_vhost_inflight_note(&vhost->inflight, i, vhost->features, used);
+		ph_vhost_inflight_note(&vhost->inflight, i, vhost->features, PH_LE16(used));
 	}
 }
 
