@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "support/vhost_frontend.h"
+#include "support/vhost_talk.h"
 
 #include "conformance/filter.h"
 
@@ -29,61 +29,16 @@ static void be_backend(int socket)
 	_exit(pagehint_vhost_free(vhost) != 0);
 }
 
-/* Sends, and waits for the answer. Returns 0; -1: nobody answers any more. */
-static int say(struct ph_vhost_wire *wire, uint32_t request, const void *payload, uint32_t size, int fd)
-{
-	struct ph_vhost_message answer;
-	struct pollfd p = { .fd = wire->fd, .events = POLLIN };
-	if (ph_vhost_wire_send(wire, request, PH_VHOST_VERSION | PH_VHOST_NEED_REPLY, payload, size, &fd, fd >= 0) != 0)
-		return -1;
-	int r;
-	while ((r = ph_vhost_wire_receive(wire, &answer)) == -EAGAIN)
-		if (poll(&p, 1, 20000) != 1)
-			return -1;
-	for (uint32_t i = 0; r == 0 && i < answer.fds_n; i++)
-		close(answer.fds[i]);
-	return r == 0 ? 0 : -1;
-}
-
-static int say_u64(struct ph_vhost_wire *wire, uint32_t request, uint64_t value, int fd)
-{
-	return say(wire, request, &value, sizeof(value), fd);
-}
-
-static int say_ring(struct ph_vhost_wire *wire, uint32_t request, uint32_t num)
-{
-	const struct ph_vhost_vring_state said = { REPORT, num };
-	return say(wire, request, &said, sizeof(said), -1);
-}
-
 /* Everything that makes a system call: memory, descriptors of both kinds, an inflight area, a report, an interrupt. */
 static int be_frontend(struct frontend *f)
 {
-	struct ph_vhost_wire *wire = &f->wire;
 	const struct ph_vhost_inflight_said inflight = { .queues = 5, .queue_size = FE_SIZE };
-	const struct ph_vhost_vring_addr addr = fe_addr(REPORT);
-	struct pollfd wait[] = { { .fd = f->call[REPORT], .events = POLLIN }, { .fd = wire->fd, .events = POLLIN } };
-	uint64_t seen;
-	struct {
-		uint32_t n, padding;
-		struct ph_vhost_region region;
-	} table = { 1, 0, fe_region() };
-	if (say_u64(wire, PH_VHOST_SET_PROTOCOL_FEATURES, PH_VHOST_P(REPLY_ACK) | PH_VHOST_P(INFLIGHT), -1) != 0 ||
-	    say_u64(wire, PH_VHOST_SET_FEATURES, FE_FEATURES, -1) != 0 ||
-	    say(wire, PH_VHOST_GET_INFLIGHT_FD, &inflight, sizeof(inflight), -1) != 0 ||
-	    say(wire, PH_VHOST_SET_MEM_TABLE, &table, sizeof(table), f->ram_fd) != 0 ||
-	    say_ring(wire, PH_VHOST_SET_VRING_NUM, FE_SIZE) != 0 ||
-	    say(wire, PH_VHOST_SET_VRING_ADDR, &addr, sizeof(addr), -1) != 0 ||
-	    say_u64(wire, PH_VHOST_SET_VRING_CALL, REPORT, f->call[REPORT]) != 0 ||
-	    say_u64(wire, PH_VHOST_SET_VRING_KICK, REPORT, f->kick[REPORT]) != 0)
+	if (talk_greet(f) != 0 || talk(f, PH_VHOST_GET_INFLIGHT_FD, &inflight, sizeof(inflight), -1) != 0 ||
+	    talk_memory(f) != 0 || talk_ring(f, REPORT) != 0)
 		return -1;
 	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
 	fe_kick(f, REPORT);
-	while (fe_reap(f, REPORT) == 0) /* there may be interrupts that mean nothing */
-		if (poll(wait, 2, 20000) <= 0 || wait[1].revents != 0 ||
-		    read(f->call[REPORT], &seen, sizeof(seen)) != sizeof(seen))
-			return -1;
-	return say_ring(wire, PH_VHOST_GET_VRING_BASE, 0);
+	return talk_reap(f, REPORT) == 1 ? talk_ring_word(f, PH_VHOST_GET_VRING_BASE, REPORT, 0) : -1;
 }
 
 /* What became of the backend; -1: no filter here (said). ret_done: the session went through. */
