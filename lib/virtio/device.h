@@ -81,6 +81,7 @@ struct ph_device_queue {
 	uint32_t walking;
 	uint32_t segment;   /* of the chain */
 	uint64_t offset;    /* in it */
+	uint32_t checked;   /* its buffers are all in memory */
 	uint32_t collected; /* its last byte was looked at */
 	uint32_t inhibited; /* the gate was closed for a part of it; counted once */
 	struct ph_pieces pieces;
@@ -195,8 +196,11 @@ int ph_device_find(struct pagehint_device *device, uint64_t page);
 int ph_device_read(struct pagehint_device *device, struct ph_device_queue *q, void *to, uint32_t bytes,
 		   uint32_t *ret_got);
 int ph_device_range(struct pagehint_device *device, const struct ph_segment *segment, uint32_t *budget);
-/* Counts what a queue of lists does not want: device-writable buffers, and bytes that make no entry of `unit` bytes. */
-void ph_device_check_list(struct pagehint_device *device, const struct ph_chain *chain, uint32_t unit);
+/*
+ * Counts what a queue of lists does not want: device-writable buffers, and bytes that make no entry of `unit` bytes; and looks
+ * whether every buffer is in memory, before the first is read.
+ */
+int ph_device_check_list(struct pagehint_device *device, const struct ph_chain *chain, uint32_t unit, uint32_t *budget);
 
 /*
  * What the queues do with the request they walk. Return 0: its end was reached (q->collected); -EAGAIN: the budget is used up, or

@@ -108,6 +108,10 @@ void ph_device_settle(struct pagehint_device *device, uint32_t role)
 			PH_DROP(device, BAD_PFN, piece->pages); /* its region went in the meantime */
 			continue;
 		}
+		if (device->place.drop != PAGEHINT_DEVICE_DROP_COUNT) {
+			device->counts.dropped[device->place.drop]++; /* pinned since it was collected */
+			continue;
+		}
 		if (reached.region != piece->region)
 			reached = (struct reached) { piece->region, 0, 0 };
 		uint64_t at = device->place.base + (piece->page - device->place.page);

@@ -21,11 +21,14 @@ static void hand_over(struct pagehint_device *device, struct batch *batch)
 	batch->n = 0;
 }
 
-static int command(struct pagehint_device *device, struct ph_device_queue *q)
+static int command(struct pagehint_device *device, struct ph_device_queue *q, uint32_t *budget)
 {
 	uint8_t bytes[4];
 	uint32_t got = 0;
 	int auto_done = (device->flags & PAGEHINT_DEVICE_HINT_AUTO_DONE) != 0;
+	for (uint32_t i = 0; i < q->chain.n_readable; i++)
+		if (q->chain.segments[i].len != 0 && ph_device_range(device, &q->chain.segments[i], budget) < 0)
+			return -ERANGE;
 	if (ph_device_read(device, q, bytes, 4, &got) < 0)
 		return -ERANGE;
 	if (got < 4) {
@@ -87,7 +90,7 @@ int ph_device_collect_hint(struct pagehint_device *device, struct ph_device_queu
 	uint32_t n = q->chain.n_readable + q->chain.n_writable;
 	int r = 0;
 	if (q->segment == 0 && q->offset == 0 && q->chain.n_readable != 0)
-		r = command(device, q);
+		r = command(device, q, budget);
 	if (q->segment < q->chain.n_readable)
 		q->segment = q->chain.n_readable; /* beyond the id there is nothing to read */
 	for (; r == 0 && q->segment < n; q->segment++) {

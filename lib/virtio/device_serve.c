@@ -131,7 +131,8 @@ static int advance(struct pagehint_device *device, uint32_t role, struct ph_devi
 			ph_device_break(device, role, "a buffer is not in its memory");
 			return 0;
 		}
-		if (r == -EAGAIN && *budget == 0 && !ph_pieces_full(&q->pieces)) {
+		int full = q->pieces.n != 0 && ph_pieces_full(&q->pieces);
+		if (r == -EAGAIN && *budget == 0 && !full) {
 			wait_for(q, PH_WAIT_BUDGET, 0); /* what was collected is kept, to be merged with the rest */
 			return 0;
 		}
@@ -155,6 +156,7 @@ static int take(struct pagehint_device *device, struct ph_device_queue *q, uint3
 	q->walking = 1;
 	q->segment = 0;
 	q->offset = 0;
+	q->checked = 0;
 	q->collected = 0;
 	q->inhibited = 0;
 	device->counts.popped++;

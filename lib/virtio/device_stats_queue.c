@@ -15,8 +15,8 @@ int ph_device_collect_stats(struct pagehint_device *device, struct ph_device_que
 		/* it was read before the queue was stopped; its age is the old one */
 		device->stats_repeat = 0;
 	} else {
-		ph_device_check_list(device, &q->chain, PAGEHINT_BALLOON_STAT_BYTES);
-		if (ph_device_read(device, q, device->scratch, most, &got) < 0)
+		if (ph_device_check_list(device, &q->chain, PAGEHINT_BALLOON_STAT_BYTES, budget) < 0 ||
+		    ph_device_read(device, q, device->scratch, most, &got) < 0)
 			return -ERANGE;
 		PH_DROP(device, BAD_TAG, ph_sample_take(&device->sample, device->now_ns, device->scratch, got));
 		device->counts.samples++;

@@ -134,10 +134,14 @@ int ph_device_read(struct pagehint_device *device, struct ph_device_queue *q, vo
 	return 0;
 }
 
-void ph_device_check_list(struct pagehint_device *device, const struct ph_chain *chain, uint32_t unit)
+int ph_device_check_list(struct pagehint_device *device, const struct ph_chain *chain, uint32_t unit, uint32_t *budget)
 {
 	PH_DROP(device, WRITABLE, chain->n_writable);
 	PH_DROP(device, BAD_LENGTH, chain->readable_bytes % unit != 0);
+	for (uint32_t i = 0; i < chain->n_readable + chain->n_writable; i++)
+		if (chain->segments[i].len != 0 && ph_device_range(device, &chain->segments[i], budget) < 0)
+			return -ERANGE;
+	return 0;
 }
 
 /* ---- page numbers ---- */
@@ -152,8 +156,9 @@ static uint32_t how_many(const struct ph_device_queue *q, uint32_t budget)
 int ph_device_walk_pfns(struct pagehint_device *device, struct ph_device_queue *q, uint32_t *budget,
 			void (*take)(struct pagehint_device *device, struct ph_device_queue *q, uint64_t page))
 {
-	if (q->segment == 0 && q->offset == 0)
-		ph_device_check_list(device, &q->chain, 4);
+	if (!q->checked && ph_device_check_list(device, &q->chain, 4, budget) < 0)
+		return -ERANGE;
+	q->checked = 1;
 	for (;;) {
 		uint32_t want = how_many(q, *budget), got = 0;
 		if (want == 0 || q->pieces.pages >= PH_DEVICE_BATCH_PAGES)
