@@ -13,6 +13,7 @@ FLOORS = {
     "alloc": 2, "virtio": 2, "pager": 2, "host": 2, "xen": 2,
     "report": 3, "join": 3, "vhost": 3,
     "jemalloc": 4,
+    "xencall": 4,
 }
 TOP = 4  # lib/*.c
 MAX_LINES = 400

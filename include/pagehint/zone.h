@@ -37,6 +37,7 @@ struct pagehint_zone;
 #define PAGEHINT_ZONE_STRICT 2u /* one more bit a frame: a free of any other order than the allocation's is refused */
 #define PAGEHINT_ZONE_LADDER 4u /* one more bit a frame: free runs below the granule can be reported, too */
 #define PAGEHINT_ZONE_STALE 8u  /* frames that are added may hold memory already; default: fresh, nothing to return */
+#define PAGEHINT_ZONE_SCRUB 16u /* one more bit a frame: what may hold old bytes is known (scrub.h) */
 
 /**
  * struct pagehint_zone_opts - fixed for the life of a zone

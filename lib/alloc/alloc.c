@@ -2,6 +2,7 @@
 
 #include "alloc/level.h"
 #include "alloc/ops.h"
+#include "alloc/scrub.h"
 #include "alloc/sets.h"
 #include "alloc/track.h"
 
@@ -22,10 +23,10 @@ struct ph_versions ph_zone_versions(const struct pagehint_zone *z)
 int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct pagehint_cache *self,
 			  const struct ph_versions *before)
 {
-	struct ph_versions after = ph_zone_versions(z);
-	if (before->put != after.put || before->begun != after.begun || before->begun != before->ended)
+	if (atomic_load(&z->holding) != 0 || ph_cache_any_moving(z, self) || pagehint_zone_hidden(z) != 0)
 		return 0;
-	return atomic_load(&z->holding) == 0 && !ph_cache_any_moving(z, self) && pagehint_zone_hidden(z) == 0;
+	struct ph_versions after = ph_zone_versions(z);
+	return before->put == after.put && before->begun == after.begun && before->begun == before->ended;
 }
 
 int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
@@ -100,6 +101,7 @@ int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, str
 				      : check_present(z, (uint32_t)slot, offset, order);
 	if (ph_unlikely(r < 0))
 		return r == -EALREADY ? (check_present(z, (uint32_t)slot, offset, order) < 0 ? -ERANGE : r) : r;
+	ph_scrub_freed(z, (uint32_t)slot, offset, 1u << order);
 	*ret_place = ph_place_of((uint32_t)slot, offset, order);
 	return 0;
 }

@@ -59,6 +59,8 @@ static uint32_t gather(const struct pagehint_zone *z, uint32_t order, uint32_t n
 /* Frees a whole group or nothing of it. */
 static int free_group(struct pagehint_zone *z, const struct ph_place *p, uint64_t mask)
 {
+	if (z->flags & PAGEHINT_ZONE_SCRUB)
+		return -EALREADY; /* one by one */
 	if (z->flags & PAGEHINT_ZONE_UNTRACKED && p->level == 0 && ph_zone_is_present(z, p->slot, p->word * 64)) {
 		ph_level_put(z, p->slot, 0, p->word, mask);
 		return 0;

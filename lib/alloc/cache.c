@@ -48,8 +48,9 @@ static void flush_entry(struct pagehint_zone *z, struct pagehint_cache *c, uint3
 	if (mask == 0)
 		return;
 	uint32_t word = atomic_load_explicit(&c->word[i], RELAXED) - 1;
-	store(&c->put, load(&c->put) + ph_popcount(mask));
 	ph_level_publish(z, word / PH_L0_WORDS, 0, word % PH_L0_WORDS, mask);
+	store(&c->put,
+	      load(&c->put) + ph_popcount(mask)); /* before they seem to be nowhere: see ph_zone_nothing_moved */
 	atomic_store_explicit(&c->mask[i], 0, memory_order_release);
 }
 

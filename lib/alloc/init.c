@@ -12,7 +12,9 @@
 #include "base/opts.h"
 #include "base/sys.h"
 
-#define KNOWN_FLAGS (PAGEHINT_ZONE_UNTRACKED | PAGEHINT_ZONE_STRICT | PAGEHINT_ZONE_LADDER | PAGEHINT_ZONE_STALE)
+#define KNOWN_FLAGS                                                                                    \
+	(PAGEHINT_ZONE_UNTRACKED | PAGEHINT_ZONE_STRICT | PAGEHINT_ZONE_LADDER | PAGEHINT_ZONE_STALE | \
+	 PAGEHINT_ZONE_SCRUB)
 #define LADDER_MIN_GRANULE 6u
 #define LADDER_MAX_GRANULE 11u
 
@@ -65,6 +67,7 @@ static void lay_out_slot(struct pagehint_zone *z)
 	z->at_tail0 = next(&at, PH_L0_WORDS, strict);
 	z->at_tail1 = next(&at, PH_L1_WORDS, strict);
 	z->at_dirty = next(&at, PH_L0_WORDS, (z->flags & PAGEHINT_ZONE_LADDER) != 0);
+	z->at_unclean = next(&at, PH_L0_WORDS, (z->flags & PAGEHINT_ZONE_SCRUB) != 0);
 	z->at_stale = next(&at, z->granule_words, 1);
 	z->at_touched = next(&at, z->granule_words, 1);
 	z->at_aged = next(&at, z->granule_words, 1);

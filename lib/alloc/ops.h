@@ -17,7 +17,9 @@ int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, str
 /* pagehint_zone_alloc; `cache` (may be NULL) is drained when nothing else helps. */
 int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame);
 
-#define PH_SLOW_TRIES 4 /* looks before a refusal says that it cannot tell */
+#ifndef PH_SLOW_TRIES /* looks before a refusal says that it cannot tell; fewer where a test goes through every order */
+#define PH_SLOW_TRIES 4
+#endif
 
 /* What changes when a look at the tree may have missed something: sums that only grow, and may wrap. */
 struct ph_versions {
@@ -26,9 +28,10 @@ struct ph_versions {
 struct ph_versions ph_zone_versions(const struct pagehint_zone *z);
 
 /*
- * A look at every word, begun at `before`, found nothing. Is that the truth? Nothing came in and nothing was between two levels
- * meanwhile, nobody holds frames that he may give back or has not yet put into his cache, and (asked last, for they end up
- * there) none are hidden. `self`: the caller's own cache, or NULL.
+ * A look at every word, begun at `before`, found nothing. Is that the truth? Nobody holds frames that he may give back or has
+ * not yet put into his cache, none are hidden (asked after that, for they end up there), and nothing came in and nothing was
+ * between two levels meanwhile (asked last: whatever stopped being hidden while we asked has come in by then, and is counted).
+ * `self`: the caller's own cache, or NULL.
  */
 int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct pagehint_cache *self,
 			  const struct ph_versions *before);

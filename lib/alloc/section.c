@@ -9,6 +9,7 @@
 
 #include "alloc/level.h"
 #include "alloc/ops.h"
+#include "alloc/scrub.h"
 #include "alloc/sets.h"
 
 static _Atomic uint32_t *slot_entry(struct pagehint_zone *z, uint64_t frame)
@@ -96,6 +97,10 @@ int pagehint_zone_add(struct pagehint_zone *zone, uint64_t frame, uint64_t frame
 		if (slot < 0)
 			slot = open_slot(zone, part.frame);
 		mark_present(zone, (uint32_t)slot, &part, 1);
+		if (zone->flags & PAGEHINT_ZONE_STALE)
+			ph_scrub_freed(zone, (uint32_t)slot, part.offset, part.frames);
+		else
+			ph_scrub_set_clean(zone, (uint32_t)slot, part.offset, part.frames);
 		if (zone->flags & PAGEHINT_ZONE_STALE)
 			ph_sets_reset(zone, (uint32_t)slot, part.offset, part.frames, 1);
 		atomic_fetch_add(&zone->total, part.frames);

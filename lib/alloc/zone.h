@@ -15,6 +15,7 @@
  *   out       4096 + 64 (+ 1 in the head) words: what is in the embedder's hands, by the level it was allocated on
  *   tail      4096 + 64 (+ 1 in the head) words, strict zones: set for all but the first bit of a block
  *   dirty     4096 words, ladder zones: handed out since it was last discarded
+ *   unclean   4096 words, scrub zones: may hold old bytes, see scrub.h
  *   stale, touched, aged   one bit a granule, see sets.h
  */
 #ifndef PH_ALLOC_ZONE_H
@@ -78,6 +79,8 @@ struct pagehint_zone {
 	uint32_t at_level1, at_sum0, at_present, at_out1, at_tail0, at_tail1, at_dirty, at_stale, at_touched, at_aged;
 	uint32_t level0_stride; /* 2 in tracked zones: level 0 and its out words alternate */
 	uint32_t from_new;      /* made by pagehint_zone_new: destroy unmaps it */
+	uint32_t at_unclean;    /* as the offsets above */
+	uint32_t reserved;
 	/* offsets inside the state [bytes] */
 	uint64_t off_slots;    /* uint32_t[span_sections]: slot + 1 */
 	uint64_t off_sums;     /* bitmaps over slots: [3 levels][6 classes], then whole sections */
@@ -91,7 +94,8 @@ struct pagehint_zone {
 	ph_word refaults;   /* frames of granules that were broken although they were reported or fresh */
 	ph_word used_slots; /* slots below this may be in use */
 	ph_word used_caches;
-	ph_word origin; /* an origin is on this zone */
+	ph_word origin;                   /* an origin is on this zone */
+	ph_word scrubbed, zeroed, spared; /* see struct pagehint_scrub_stats */
 };
 
 /* A place in the tree: `mask` in word `word` of level `level` of a slot. On PH_WHOLE_LEVEL word and mask mean nothing. */

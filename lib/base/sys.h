@@ -2,7 +2,7 @@
  * sys.h: the one seam to the operating system. Every syscall and the clock go through a table that a handle keeps, so that
  * tests can count them, fail the k-th, or pretend another kernel.
  *
- * Invariants: errno is read here and nowhere else; every function returns a non-negative result or -errno; EINTR is retried
+ * Invariants: errno is read in this room and nowhere else; every function returns a non-negative result or -errno; EINTR is retried
  * here where a call may give it. The manifest pagehint_syscalls() lists exactly what stands here.
  */
 #ifndef PH_BASE_SYS_H
@@ -48,10 +48,15 @@ struct ph_sys {
 			   uint32_t *ret_fds);
 	int64_t (*send)(void *ctx, int fd, const void *buffer, size_t length, const int *fds, uint32_t n);
 	int (*nonblock)(void *ctx, int fd);
-	int64_t (*write)(void *ctx, int fd, const void *buffer, size_t length);
 	int (*epoll_new)(void *ctx);
 	int (*epoll_set)(void *ctx, int epoll, int op, int fd, uint32_t events, uint64_t data);
 	int (*epoll_look)(void *ctx, int epoll, struct epoll_event *events, int max); /* how many are ready now */
+	int64_t (*write)(void *ctx, int fd, const void *buffer, size_t length);
+	int64_t (*ioctl)(void *ctx, int fd, unsigned long request, void *arg);
+	int (*map_file)(void *ctx, int fd, size_t length,
+			void **ret_addr); /* MAP_SHARED from offset 0, read and write */
+	/* open, for what may wait and knows no O_NONBLOCK: -ETIMEDOUT after timeout_ns; a child process tries it first */
+	int (*open_within)(void *ctx, const char *path, int flags, int64_t timeout_ns);
 };
 
 extern const struct ph_sys ph_sys_real;

@@ -119,16 +119,6 @@ int ph_peer_nonblock(void *ctx, int fd)
 	return flags < 0 ? flags : (int)result(fcntl(fd, F_SETFL, flags | O_NONBLOCK));
 }
 
-int64_t ph_peer_write(void *ctx, int fd, const void *buffer, size_t length)
-{
-	(void)ctx;
-	int64_t r;
-	do
-		r = result(write(fd, buffer, length));
-	while (r == -EINTR);
-	return r;
-}
-
 int ph_peer_epoll_new(void *ctx)
 {
 	(void)ctx;

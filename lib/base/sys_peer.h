@@ -16,7 +16,6 @@ int ph_peer_memfd(void *ctx, const char *name, uint64_t length);
 int64_t ph_peer_receive(void *ctx, int fd, void *buffer, size_t length, int *fds, uint32_t max_fds, uint32_t *ret_fds);
 int64_t ph_peer_send(void *ctx, int fd, const void *buffer, size_t length, const int *fds, uint32_t n);
 int ph_peer_nonblock(void *ctx, int fd);
-int64_t ph_peer_write(void *ctx, int fd, const void *buffer, size_t length);
 int ph_peer_epoll_new(void *ctx);
 int ph_peer_epoll_set(void *ctx, int epoll, int op, int fd, uint32_t events, uint64_t data);
 int ph_peer_epoll_look(void *ctx, int epoll, struct epoll_event *events, int max);
