@@ -37,7 +37,13 @@ enum {
 	PAGEHINT_WHY_FORKED = 15,  /* the handle belongs to the parent process */
 	PAGEHINT_WHY_GONE = 16,    /* the device or hypervisor on the other side is gone */
 	PAGEHINT_WHY_REENTRY = 17, /* called from inside one of the backend's own callbacks */
-	PAGEHINT_WHY_COUNT = 18
+	PAGEHINT_WHY_HOLE = 18,  /* no frame there that the hypervisor would take: a hole, or one it does not give up */
+	PAGEHINT_WHY_LIMIT = 19, /* it would have more memory than it may */
+	PAGEHINT_WHY_NO_MEMORY = 20,  /* the layer below has none (of this kind) */
+	PAGEHINT_WHY_PRESENT = 21,    /* a populate met memory that was there already */
+	PAGEHINT_WHY_MAPPED = 22,     /* freed once the last one who maps it has let go */
+	PAGEHINT_WHY_UNSCRUBBED = 23, /* it could not be wiped, so it was not given away */
+	PAGEHINT_WHY_COUNT = 24
 };
 
 /**

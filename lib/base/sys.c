@@ -8,6 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/patience.h"
+#include "base/sys_peer.h"
+
 static int64_t result(int64_t value)
 {
 	return value < 0 ? -errno : value;
@@ -159,6 +162,32 @@ static void real_unmap_memory(void *ctx, void *addr, size_t length)
 	munmap(addr, length);
 }
 
+static int64_t real_write(void *ctx, int fd, const void *buffer, size_t length)
+{
+	(void)ctx;
+	int64_t r;
+	do
+		r = result(write(fd, buffer, length));
+	while (r == -EINTR);
+	return r;
+}
+
+static int64_t real_ioctl(void *ctx, int fd, unsigned long request, void *arg)
+{
+	(void)ctx;
+	return result(syscall(SYS_ioctl, fd, request, arg)); /* the C library's cuts the result to an int */
+}
+
+static int real_map_file(void *ctx, int fd, size_t length, void **ret_addr)
+{
+	(void)ctx;
+	void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	*ret_addr = p;
+	return 0;
+}
+
 const struct ph_sys ph_sys_real = {
 	.ctx = NULL,
 	.getpid = real_getpid,
@@ -180,4 +209,16 @@ const struct ph_sys ph_sys_real = {
 	.poll_pri = real_poll_pri,
 	.map_memory = real_map_memory,
 	.unmap_memory = real_unmap_memory,
+	.map_shared = ph_peer_map_shared,
+	.memfd = ph_peer_memfd,
+	.receive = ph_peer_receive,
+	.send = ph_peer_send,
+	.nonblock = ph_peer_nonblock,
+	.epoll_new = ph_peer_epoll_new,
+	.epoll_set = ph_peer_epoll_set,
+	.epoll_look = ph_peer_epoll_look,
+	.write = real_write,
+	.ioctl = real_ioctl,
+	.map_file = real_map_file,
+	.open_within = ph_sys_open_within,
 };

@@ -62,8 +62,6 @@ static void put_slot(struct ph_ring_device *ring, struct ph_ring_slot *slot)
 {
 	ring->out--;
 	ring->out_descs -= slot->n_descs;
-	if (ring->last_ticket == slot->ticket)
-		ring->last_ticket = 0;
 	slot->ticket = 0;
 	slot->next_free = ring->first_free;
 	ring->first_free = (uint16_t)(slot - ring->slots);

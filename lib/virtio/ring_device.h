@@ -81,7 +81,7 @@ struct ph_ring_device {
 	struct ph_segment *segments; /* size of them */
 	struct ph_ring_slot *slots;  /* size of them; split: indexed by head */
 	uint64_t serial;             /* of tickets */
-	uint64_t last_ticket;        /* the latest pop, while it may be unpopped; 0 = none */
+	uint64_t last_ticket;        /* of the latest pop; 0 = none */
 	uint32_t form;
 	uint32_t size;
 	uint32_t out;         /* heads in flight */

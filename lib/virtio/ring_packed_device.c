@@ -22,8 +22,6 @@ static int walk_table(struct ph_ring_device *ring, const struct ph_copied *desc,
 	struct ph_copied copied;
 	uint32_t descs = 0;
 	int err = ph_gather_table(ring, desc, &table, &descs);
-	if (err == 0 && descs > ring->size)
-		return ph_ring_device_break(ring, PH_RING_BAD_CHAIN);
 	for (uint32_t i = 0; err == 0 && i < descs; i++) {
 		ph_gather_copy(table, i, &copied);
 		copied.flags = copied.next; /* they stand where a split descriptor has its next */
@@ -35,15 +33,15 @@ static int walk_table(struct ph_ring_device *ring, const struct ph_copied *desc,
 /* Bounded: every step adds a segment, and there are at most `size`. */
 int ph_packed_next(struct ph_ring_device *ring, struct ph_gather *gather)
 {
+	uint32_t taken = ring->out_descs + ring->staged; /* entries that the driver does not have back */
 	uint16_t at = ring->avail;
 	struct ph_copied copied;
 	copied.flags = ph_le16_acquire(&desc_at(ring, at)->flags);
 	if ((copied.flags & BITS) != ph_packed_avail_bits(at))
 		return -ENOENT;
 	for (;;) {
-		if (ring->out_descs + gather->n_descs ==
-		    ring->size) /* written over what is not used yet, or a chain too long */
-			return ph_ring_device_break(ring, ring->out_descs != 0 ? PH_RING_BAD_INDEX : PH_RING_BAD_CHAIN);
+		if (taken + gather->n_descs >= ring->size) /* over what is not used yet, or longer than the ring */
+			return ph_ring_device_break(ring, taken != 0 ? PH_RING_BAD_INDEX : PH_RING_BAD_CHAIN);
 		copy(desc_at(ring, at), &copied);
 		gather->n_descs++;
 		gather->head = copied.next;

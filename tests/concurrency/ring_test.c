@@ -21,6 +21,7 @@
 
 #define REQUESTS 2000000ul /* over all forms */
 #define FORMS 8u
+#define CROSSINGS (MEETINGS / 2)
 #define LOST (UINT64_C(1) << 24) /* yields after which a sleeper is taken for forgotten */
 
 struct doorbell {
@@ -136,7 +137,7 @@ struct crossing {
 static void *ask(void *arg)
 {
 	struct crossing *c = arg;
-	for (uint32_t turn = 1; turn <= MEETINGS; turn++) {
+	for (uint32_t turn = 1; turn <= CROSSINGS; turn++) {
 		await(&c->turn, 2 * turn - 1);
 		stroll(turn % 16);
 		atomic_store(&c->asked,
@@ -187,7 +188,7 @@ static void cross(uint32_t form, int at_driver)
 	ph_ring_driver_disarm(&c.rig.driver);
 	ph_ring_device_disarm(&c.rig.device);
 	assert_int_equal(pthread_create(&asker, NULL, ask, &c), 0);
-	for (uint32_t turn = 1; turn <= MEETINGS; turn++)
+	for (uint32_t turn = 1; turn <= CROSSINGS; turn++)
 		one_round_trip(&c, turn);
 	pthread_join(asker, NULL);
 	assert_int_equal(c.unnoticed, 0);

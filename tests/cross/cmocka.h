@@ -28,6 +28,10 @@ static inline void cross_require(int so, const char *what, const char *file, int
 #define assert_false(cond) CROSS_REQUIRE(!(cond), "not " #cond)
 #define assert_int_equal(a, b) CROSS_REQUIRE((uintmax_t)(a) == (uintmax_t)(b), #a " == " #b)
 #define assert_int_not_equal(a, b) CROSS_REQUIRE((uintmax_t)(a) != (uintmax_t)(b), #a " != " #b)
+#define assert_null(a) CROSS_REQUIRE((a) == NULL, #a " is NULL")
+#define assert_non_null(a) CROSS_REQUIRE((a) != NULL, #a " is not NULL")
+#define assert_in_range(a, least, most) \
+	CROSS_REQUIRE((uintmax_t)(a) >= (uintmax_t)(least) && (uintmax_t)(a) <= (uintmax_t)(most), #a " is in range")
 #define assert_ptr_equal(a, b) CROSS_REQUIRE((a) == (b), #a " == " #b)
 #define assert_string_equal(a, b) CROSS_REQUIRE(strcmp((a), (b)) == 0, #a " == " #b)
 #define assert_string_not_equal(a, b) CROSS_REQUIRE(strcmp((a), (b)) != 0, #a " != " #b)

@@ -124,6 +124,7 @@ static void test_completed_once_in_any_order(void **state)
 	assert_int_equal(ph_ring_device_complete(&rig.device, a.ticket, 1), -EALREADY);
 	assert_int_equal(ph_ring_device_complete(&rig.device, 0, 1), -EALREADY);
 	assert_int_equal(ph_ring_device_complete(&rig.device, UINT64_MAX, 1), -EALREADY);
+	assert_int_equal(ph_ring_device_complete(&rig.device, 1u << 16 | 4u, 1), -EALREADY); /* no such slot */
 	assert_int_equal(ph_le16_get(&rig_used(&rig)->idx), 0); /* nothing is shown before the flush */
 	assert_int_equal(ph_ring_device_flush(&rig.device), 1);
 	assert_int_equal(ph_le16_get(&rig_used(&rig)->idx), 2);
@@ -232,6 +233,9 @@ static void test_kicks(void **state)
 	assert_int_equal(ph_le16_get(&rig_used(&rig)->flags), 0);
 	rig_offer(&rig, 0);
 	assert_int_equal(ph_ring_device_arm(&rig.device), 1); /* it came before we asked */
+	for (uint16_t i = 1; i < 4; i++)
+		rig_offer(&rig, i);
+	assert_int_equal(ph_ring_device_arm(&rig.device), 1); /* all of the ring is not too much */
 	rig_close(&rig);
 	open_split(PH_RING_EVENT_IDX, 4);
 	desc(0, 0, 1, 0, 0);

@@ -114,15 +114,16 @@ static void test_packed_entries(void **state)
 static void test_refusals(void **state)
 {
 	(void)state;
-	struct ph_ring_buffer bad[5] = {
-		{ 0x1000, 0xffffffff, 0 }, { 0x1000, 1, 0 }, { 0x1000, 1, 0 }, { 0, 1, 0 }, { 0, 1, 0 }
-	};
+	const struct ph_ring_buffer small[5] = { { 0, 1, 0 }, { 0, 1, 0 }, { 0, 1, 0 }, { 0, 1, 0 }, { 0, 1, 0 } };
+	struct ph_ring_buffer bad[3] = { { 0x1000, 0xffffffff, 0 }, { 0x1000, 1, 0 }, { 0x1000, 1, 0 } };
 	for (uint32_t form = 0; form < 2; form++) {
 		open_driver(form, 4, 0);
 		struct ph_ring_driver *ring = &rig.driver;
-		assert_int_equal(ph_ring_driver_submit(ring, bad, 0, 0, 1), -EINVAL);
-		assert_int_equal(ph_ring_driver_submit(ring, bad, UINT32_MAX, 1, 1), -EINVAL);
-		assert_int_equal(ph_ring_driver_submit(ring, bad, 2, 3, 1), -EINVAL);
+		assert_int_equal(ph_ring_driver_submit(ring, small, 0, 0, 1), -EINVAL);
+		assert_int_equal(ph_ring_driver_submit(ring, small, UINT32_MAX, 2, 1), -EINVAL);
+		assert_int_equal(ph_ring_driver_submit(ring, small, 5, 0, 1), -EINVAL);
+		assert_int_equal(ph_ring_driver_submit(ring, small, 0, 5, 1), -EINVAL);
+		assert_int_equal(ph_ring_driver_submit(ring, small, 2, 3, 1), -EINVAL);
 		assert_int_equal(ph_ring_driver_submit(ring, bad, 1, 2, 1), -EINVAL); /* 2^32 + 1 bytes */
 		assert_int_equal(ph_ring_driver_submit(ring, bad, 1, 1, 1), 0);       /* 2^32 */
 		bad[1].len = 0;
@@ -141,9 +142,34 @@ static void test_refusals(void **state)
 	}
 }
 
+/* A table is for two and more, as many as it takes; the rest goes directly. */
+static void test_which_take_a_table(void **state)
+{
+	(void)state;
+	const struct ph_ring_buffer small[4] = { { 0, 1, 0 }, { 0, 1, 0 }, { 0, 1, 0 }, { 0, 1, 0 } };
+	for (uint32_t form = 0; form < 2; form++) {
+		open_driver(form | PH_RING_INDIRECT, 8, 8);
+		const uint32_t takes[5] = { 0, 1, 1, 1, 4 }, tables[5] = { 0, 0, 1, 1, 0 };
+		for (uint32_t n = 1, free_descs = 8, free_tables = 8; n <= 4; n++) {
+			assert_int_equal(ph_ring_driver_room(&rig.driver), free_descs > 3 ? free_descs : 3);
+			assert_int_equal(ph_ring_driver_submit(&rig.driver, small, n, 0, n), 0);
+			free_descs -= takes[n];
+			free_tables -= tables[n];
+			assert_int_equal(rig.driver.free_descs, free_descs);
+			assert_int_equal(rig.driver.tables_free, free_tables);
+		}
+		assert_int_equal(ph_ring_driver_room(&rig.driver), 3); /* one entry is left, and a table for it */
+		assert_int_equal(ph_ring_driver_submit(&rig.driver, small, 1, 0, 9), 0);
+		assert_int_equal(ph_ring_driver_room(&rig.driver), 0);
+		rig_close(&rig);
+	}
+}
+
 static void test_tables_are_checked(void **state)
 {
 	(void)state;
+	open_driver(PH_RING_INDIRECT, 4, 4); /* one for every entry */
+	rig_close(&rig);
 	open_driver(PH_RING_INDIRECT, 4, 1);
 	struct ph_ring_driver ring;
 	struct ph_ring_driver_setup good = { .place = rig.place,
@@ -169,13 +195,46 @@ static void test_tables_are_checked(void **state)
 	bad.n_tables = 5;
 	assert_int_equal(ph_ring_driver_init(&ring, &bad, rig.driver_memory), -EINVAL);
 	bad = good;
+	bad.tables = (char *)good.tables + 8;
+	assert_int_equal(ph_ring_driver_init(&ring, &bad, rig.driver_memory), -EINVAL);
+	bad = good;
 	bad.tables_addr += 8;
 	assert_int_equal(ph_ring_driver_init(&ring, &bad, rig.driver_memory), -EINVAL);
 	bad.tables_addr = UINT64_MAX - 15;
 	assert_int_equal(ph_ring_driver_init(&ring, &bad, rig.driver_memory), -EINVAL);
+	bad.tables_addr = UINT64_MAX - 63; /* three descriptors just fit */
+	assert_int_equal(ph_ring_driver_init(&ring, &bad, rig.driver_memory), 0);
 	assert_int_equal(ph_ring_driver_memory(0, 0), 0);
 	assert_int_equal(ph_ring_driver_memory(4, 5), 0);
+	assert_int_equal(ph_ring_driver_memory(PH_RING_SIZE_MAX + 1, 0), 0);
+	assert_true(ph_ring_driver_memory(PH_RING_SIZE_MAX, 0) >= PH_RING_SIZE_MAX * sizeof(struct ph_ring_request));
+	assert_true(ph_ring_driver_memory(4, 4) > ph_ring_driver_memory(4, 0));
 	rig_close(&rig);
+}
+
+/* whatever was in the memory before */
+static void test_starts_clean(void **state)
+{
+	(void)state;
+	for (uint32_t form = 0; form < 2; form++) {
+		open_driver(form, 4, 0);
+		const struct ph_ring_driver_setup setup = { .place = rig.place, .form = form, .size = 4 };
+		unsigned char zeros[64] = { 0 };
+		memset(&rig.driver, 0xa5, sizeof(rig.driver));
+		memset(rig.driver_memory, 0xa5, ph_ring_driver_memory(4, 0));
+		memset(rig.guest, 0xa5, 512);
+		assert_int_equal(ph_ring_driver_init(&rig.driver, &setup, rig.driver_memory), 0);
+		assert_memory_equal(rig.place.desc, zeros, rig.place.desc_bytes);
+		assert_memory_equal(rig.place.driver, zeros, rig.place.driver_bytes);
+		assert_memory_equal(rig.place.device, zeros, rig.place.device_bytes);
+		require_none();
+		assert_int_equal(ph_ring_driver_room(&rig.driver), 4);
+		assert_int_equal(ph_ring_driver_publish(&rig.driver), 0);
+		for (uint64_t i = 0; i < 4; i++)
+			submit(1, 0, i);
+		assert_int_equal(rig.driver.in_flight, 4);
+		rig_close(&rig);
+	}
 }
 
 static void test_notifications(void **state)
@@ -204,6 +263,11 @@ static void test_notifications(void **state)
 	require_reaped(0, 0);
 	assert_int_equal(ph_ring_driver_arm(&rig.driver), 0);
 	assert_int_equal(ph_le16_get(rig_used_event(&rig)), 1);
+	rig_close(&rig);
+	open_driver(PH_RING_PACKED, 4, 0);
+	ph_ring_driver_disarm(&rig.driver);
+	assert_int_equal(ph_ring_driver_arm(&rig.driver), 0);
+	assert_int_equal(ph_le32_get(rig.place.driver), (uint32_t)PH_EVENT_ENABLE << 16);
 	rig_close(&rig);
 	open_driver(PH_RING_PACKED | PH_RING_EVENT_IDX, 4, 0);
 	ph_le32_show(rig.place.device, (uint32_t)PH_EVENT_DESC << 16 | 0x8001u);
@@ -252,6 +316,18 @@ static void in_order(uint32_t form)
 		require_desc(rig.place.desc, 6, 0x1000, 10, PH_DESC_NEXT, 7);
 		require_desc(rig.place.desc, 7, 0x2000, 20, PH_DESC_NEXT, 0);
 	}
+	submit(0, 1, 6);
+	ph_ring_driver_publish(&rig.driver);
+	if (form & PH_RING_PACKED)
+		rig_entry(&rig, 6, 0, 1, rig.driver.newest, RIG_USED(1) | PH_DESC_WRITE);
+	else {
+		rig_use(&rig, rig.driver.newest, 1);
+		ph_le32_put(&rig_used(&rig)->ring[4].id, rig.driver.newest);
+		ph_le16_release(&rig_used(&rig)->idx, 6);
+	}
+	require_reaped(5, 30);
+	require_reaped(6, 1);
+	require_none();
 	rig_close(&rig);
 }
 
@@ -293,9 +369,10 @@ static void test_take_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_split_entries), cmocka_unit_test(test_packed_entries),
-		cmocka_unit_test(test_refusals),      cmocka_unit_test(test_tables_are_checked),
-		cmocka_unit_test(test_notifications), cmocka_unit_test(test_in_order),
+		cmocka_unit_test(test_split_entries),      cmocka_unit_test(test_packed_entries),
+		cmocka_unit_test(test_refusals),           cmocka_unit_test(test_which_take_a_table),
+		cmocka_unit_test(test_tables_are_checked), cmocka_unit_test(test_starts_clean),
+		cmocka_unit_test(test_notifications),      cmocka_unit_test(test_in_order),
 		cmocka_unit_test(test_take_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,27 @@ static void test_hand_over(void **state)
 	hand_over(PH_RING_PACKED);
 }
 
+static void test_not_while_something_is_on_its_way(void **state)
+{
+	(void)state;
+	struct ph_ring_position position;
+	open_both(0, 1);
+	struct ph_chain chain = pop();
+	ph_ring_device_position(&rig.device, &position);
+	assert_int_equal(position.avail, 1);
+	assert_int_equal(position.used, 0);
+	assert_int_equal(ph_ring_device_restore(&rig.device, &position), -EBUSY);
+	assert_int_equal(ph_ring_device_complete(&rig.device, chain.ticket, 0), 0);
+	assert_int_equal(ph_ring_device_restore(&rig.device, &position), -EBUSY);
+	ph_ring_device_position(&rig.device, &position);
+	assert_int_equal(position.used, 0); /* staged, not used */
+	ph_ring_device_flush(&rig.device);
+	ph_ring_device_position(&rig.device, &position);
+	assert_int_equal(position.used, 1);
+	assert_int_equal(ph_ring_device_restore(&rig.device, &position), 0);
+	rig_close(&rig);
+}
+
 static void test_adopt_refuses(void **state)
 {
 	(void)state;
@@ -112,6 +133,12 @@ static void test_adopt_refuses(void **state)
 		assert_int_equal(ph_ring_device_adopt(&rig.device, &held, &ticket), form == 0 ? -EALREADY : -ENOSPC);
 		held.head = 1;
 		assert_int_equal(ph_ring_device_adopt(&rig.device, &held, &ticket), -ENOSPC);
+		rig_close(&rig);
+		open_both(form, 0); /* all of the ring is not too much */
+		held = (struct ph_ring_held) { .head = 0, .n_descs = 4 };
+		assert_int_equal(ph_ring_device_adopt(&rig.device, &held, &ticket), 0);
+		assert_int_equal(rig.device.out_descs, 4);
+		held = (struct ph_ring_held) { .head = 2, .n_descs = 3 };
 		rig_close(&rig);
 	}
 }
@@ -178,6 +205,8 @@ static void test_positions(void **state)
 	require_position(0x8001, 0x8002, -EINVAL);
 	require_position(0x8004, 0x8002, -EINVAL);
 	require_position(0x0003, 0x0004, -EINVAL);
+	require_position(0x0001, 0x8004, -EINVAL);
+	require_position(0x8001, 0x8001, 0);
 	rig_close(&rig);
 }
 
@@ -225,8 +254,10 @@ static void test_move(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hand_over), cmocka_unit_test(test_adopt_refuses), cmocka_unit_test(test_reread),
-		cmocka_unit_test(test_positions), cmocka_unit_test(test_index_wraps),   cmocka_unit_test(test_move),
+		cmocka_unit_test(test_hand_over),     cmocka_unit_test(test_not_while_something_is_on_its_way),
+		cmocka_unit_test(test_adopt_refuses), cmocka_unit_test(test_reread),
+		cmocka_unit_test(test_positions),     cmocka_unit_test(test_index_wraps),
+		cmocka_unit_test(test_move),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

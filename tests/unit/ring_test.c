@@ -62,6 +62,10 @@ static void test_check(void **state)
 	assert_int_equal(ph_ring_check(PH_RING_PACKED, 0, &place), -EINVAL);
 	assert_int_equal(ph_ring_check(0, 65536, &place), -EINVAL);
 	assert_int_equal(ph_ring_check(16, 4, &place), -EINVAL);
+	other = (struct ph_ring_place) { memory, memory, memory, 1u << 20, 1u << 20, 1u << 20 };
+	assert_int_equal(ph_ring_check(0, PH_RING_SIZE_MAX, &other), 0);
+	assert_int_equal(ph_ring_check(PH_RING_PACKED, PH_RING_SIZE_MAX, &other), 0);
+	assert_int_equal(ph_ring_check(PH_RING_PACKED, PH_RING_SIZE_MAX + 1, &other), -EINVAL);
 	assert_int_equal(ph_ring_check(0, 8, &place), -ERANGE);
 	for (int area = 0; area < 3; area++) {
 		other = place;
