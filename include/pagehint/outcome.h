@@ -33,11 +33,12 @@ enum {
 	PAGEHINT_WHY_MADV_FREE = 11,    /* lazily freed: the kernel takes it under pressure */
 	PAGEHINT_WHY_ZEROED = 12,       /* content is zero now, the memory is still paid for */
 	PAGEHINT_WHY_NOT_TRIED = 13,    /* the backend stopped before it came to this run */
-	PAGEHINT_WHY_UFFD = 14,    /* the region is registered with a userfaultfd that the needed call would break */
-	PAGEHINT_WHY_FORKED = 15,  /* the handle belongs to the parent process */
-	PAGEHINT_WHY_GONE = 16,    /* the device or hypervisor on the other side is gone */
-	PAGEHINT_WHY_REENTRY = 17, /* called from inside one of the backend's own callbacks */
-	PAGEHINT_WHY_COUNT = 18
+	PAGEHINT_WHY_UFFD = 14,      /* the region is registered with a userfaultfd that the needed call would break */
+	PAGEHINT_WHY_FORKED = 15,    /* the handle belongs to the parent process */
+	PAGEHINT_WHY_GONE = 16,      /* the device or hypervisor on the other side is gone */
+	PAGEHINT_WHY_REENTRY = 17,   /* called from inside one of the backend's own callbacks */
+	PAGEHINT_WHY_IN_FLIGHT = 18, /* a pager is bringing these pages at this moment */
+	PAGEHINT_WHY_COUNT = 19
 };
 
 /**

@@ -1,7 +1,7 @@
 /*
  * pagehint.h: what the library is as a whole: its version, what was built in, and every syscall it may make.
  * It includes no other header of the library: take the ones you need (zone.h, cache.h, flush.h, map.h, gate.h, backend.h,
- * host.h, bitmap.h, origin.h, reporter.h).
+ * host.h, bitmap.h, origin.h, reporter.h, source.h, pager.h, pager_backend.h).
  */
 #ifndef PAGEHINT_PAGEHINT_H
 #define PAGEHINT_PAGEHINT_H

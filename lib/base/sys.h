@@ -36,6 +36,13 @@ struct ph_sys {
 	int (*poll_pri)(
 		void *ctx,
 		int fd); /* 1 = POLLPRI now, 0 = nothing, -EIO = it will never say anything again; never waits */
+	int (*poll_in)(void *ctx,
+		       int fd); /* 1 = something can be read, or it is gone for good; 0 = nothing; never waits */
+	int (*userfaultfd)(void *ctx,
+			   int flags); /* by the call, else by /dev/userfaultfd where this process may open it */
+	int (*ioctl)(void *ctx, int fd, unsigned long request,
+		     void *argument); /* of a userfaultfd; EINTR is the caller's */
+	int (*mprotect_none)(void *ctx, void *addr, size_t length);
 	void *(*map_memory)(void *ctx, size_t length); /* zeroed anonymous memory, NULL when there is none */
 	void (*unmap_memory)(void *ctx, void *addr, size_t length);
 };

@@ -143,6 +143,7 @@ const char *ph_why_text(uint32_t why)
 		[PAGEHINT_WHY_FORKED] = "the handle belongs to the parent process",
 		[PAGEHINT_WHY_GONE] = "the other side is gone",
 		[PAGEHINT_WHY_REENTRY] = "called from one of the backend's own callbacks",
+		[PAGEHINT_WHY_IN_FLIGHT] = "a pager is bringing these pages",
 	};
 	return why < PAGEHINT_WHY_COUNT && text[why] != NULL ? text[why] : "?";
 }
