@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include <pagehint/map.h>
+#include <pagehint/run.h>
 
 #include "pager/flight.h"
 #include "pager/install.h"

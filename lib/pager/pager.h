@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include <pagehint/pager.h>
+#include <pagehint/run.h>
 
 #include "base/sys.h"
 #include "pager/source.h"
