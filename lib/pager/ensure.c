@@ -31,8 +31,11 @@ int pagehint_pager_ensure(struct pagehint_pager *pager, uint64_t frame, uint64_t
 	if (!ph_pager_is_owner(pager))
 		return -ENODEV;
 	ph_range_span(pager, g, frame, frames, &first, &end);
-	for (at = first; r == 0 && (at = ph_state_find(&g->states, at, end, ~HERE)) < end;)
+	for (at = first; (at = ph_state_find(&g->states, at, end, ~HERE)) < end; at++) {
 		r = ensure_page(pager, g, at);
+		if (r != 0)
+			break;
+	}
 	if (r != 0 && at > first)
 		done = ph_range_frame(pager, g, at) - frame;
 	if (ret_done != NULL)
