@@ -78,8 +78,7 @@ static void warm_memory(void)
 static int register_plain(struct restore *r)
 {
 	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register all = { .range = { (uintptr_t)r->memory, BYTES },
-				       .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_register all = { .range = { (uintptr_t)r->memory, BYTES }, .mode = UFFDIO_REGISTER_MODE_MISSING };
 	r->uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	return r->uffd < 0 || ioctl(r->uffd, UFFDIO_API, &api) != 0 || ioctl(r->uffd, UFFDIO_REGISTER, &all) != 0;
 }
@@ -92,7 +91,8 @@ static int register_ours(struct restore *r)
 		.host_addr = (uintptr_t)r->memory,
 		.backing = r->shared ? PAGEHINT_BACKING_SHARED : PAGEHINT_BACKING_ANON,
 	};
-	if (pagehint_source_file_new(file_fd, 0, BYTES, &region.source) != 0 || pagehint_pager_new(NULL, &r->pager) != 0)
+	if (pagehint_source_file_new(file_fd, 0, BYTES, &region.source) != 0 ||
+	    pagehint_pager_new(NULL, &r->pager) != 0)
 		return -1;
 	r->source = region.source;
 	return pagehint_pager_add(r->pager, &region);
@@ -235,18 +235,21 @@ static const struct shape anon_ours = { OURS, 0 }, anon_copy2m = { COPY_2M, 0 },
 			  anon_pread = { PREAD, 0 }, shared_ours = { OURS, 1 }, shared_copy2m = { COPY_2M, 1 },
 			  shared_copy4k = { COPY_4K, 1 };
 
-#define CASE(NAME, BASELINE, SHAPE)                                                                             \
-	{                                                                                                       \
-		.name = NAME, .baseline = BASELINE, .n = PAGES, .bytes = BYTES, .open = restore_open,           \
-		.arg = &(SHAPE), .batch = restore, .check = check, .teardown = restore_close                    \
+#define CASE(NAME, BASELINE, SHAPE)                                                                                    \
+	{                                                                                                              \
+		.name = NAME, .baseline = BASELINE, .n = PAGES, .bytes = BYTES, .open = restore_open, .arg = &(SHAPE), \
+		.batch = restore, .check = check, .teardown = restore_close                                            \
 	}
 
 int main(int argc, char **argv)
 {
 	static const struct bench_case cases[] = {
-		CASE("anon", "anon.copy2m", anon_ours),         CASE("anon.copy2m", NULL, anon_copy2m),
-		CASE("anon.one_page", "anon.copy2m", anon_copy4k), CASE("anon.pread", "anon.copy2m", anon_pread),
-		CASE("shared", "shared.copy2m", shared_ours),   CASE("shared.copy2m", NULL, shared_copy2m),
+		CASE("anon", "anon.copy2m", anon_ours),
+		CASE("anon.copy2m", NULL, anon_copy2m),
+		CASE("anon.one_page", "anon.copy2m", anon_copy4k),
+		CASE("anon.pread", "anon.copy2m", anon_pread),
+		CASE("shared", "shared.copy2m", shared_ours),
+		CASE("shared.copy2m", NULL, shared_copy2m),
 		CASE("shared.one_page", "shared.copy2m", shared_copy4k),
 	};
 	return bench_main(argc, argv, "restore", cases, sizeof(cases) / sizeof(cases[0]), summary);

@@ -45,7 +45,8 @@ const struct way way_kernel = { NULL, NULL, NULL };
 
 static unsigned char *map_aligned(int flags, int fd)
 {
-	unsigned char *p = mmap(NULL, PLACE_BYTES + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	unsigned char *p =
+		mmap(NULL, PLACE_BYTES + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return NULL;
 	unsigned char *at = p + (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;

@@ -40,8 +40,7 @@ static void *read_one_by_one(void *arg)
 	unsigned index = h->next++;
 	pthread_mutex_unlock(&h->lock);
 	pin_to(index % h->place->cpus);
-	struct pollfd fds[2] = { { .fd = h->uffd, .events = POLLIN },
-				 { .fd = h->place->stop[0], .events = POLLIN } };
+	struct pollfd fds[2] = { { .fd = h->uffd, .events = POLLIN }, { .fd = h->place->stop[0], .events = POLLIN } };
 	for (;;) {
 		struct uffd_msg m;
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)

@@ -111,9 +111,9 @@ static int first_access(int fd, uint64_t start, uint64_t *ret_ns)
 {
 	struct server s = { 0 };
 	unsigned char *memory = snapshot_room(SPARSE, -1);
-	struct pagehint_pager_region region = {
-		.struct_size = sizeof(region), .frames = SPARSE / PAGE, .host_addr = (uintptr_t)memory
-	};
+	struct pagehint_pager_region region = { .struct_size = sizeof(region),
+						.frames = SPARSE / PAGE,
+						.host_addr = (uintptr_t)memory };
 	if (memory == NULL || pagehint_source_file_new(fd, 0, SPARSE, &region.source) != 0 ||
 	    pagehint_pager_new(NULL, &s.pager) != 0 || pagehint_pager_add(s.pager, &region) != 0 ||
 	    pthread_create(&s.id, NULL, serve, &s) != 0)

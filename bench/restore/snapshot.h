@@ -9,7 +9,7 @@
 
 #define PAGE ((uint64_t)4096)
 
-int snapshot_temporary(void); /* an empty file without a name, on a disk; -1 */
+int snapshot_temporary(void);                         /* an empty file without a name, on a disk; -1 */
 unsigned char *snapshot_room(uint64_t bytes, int fd); /* private, or shared with fd >= 0; aligned to 2 MiB; NULL */
 int snapshot_read(int fd, unsigned char *to, uint64_t bytes);
 

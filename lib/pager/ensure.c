@@ -8,13 +8,13 @@
 
 #define HERE (PH_SET(PH_PRESENT) | PH_SET(PH_PRESENT | PH_DIRTY))
 
-/* Missing runs are brought with the largest window, since all of the range is wanted. */
-static int ensure_page(struct pagehint_pager *p, struct ph_range *g, uint64_t page)
+/* The largest window that holds the page and no page beyond what was asked for, since all of that is wanted, and no more. */
+static uint32_t window_for(uint64_t page, uint64_t end)
 {
-	unsigned state = ph_state_get(&g->states, page);
-	/* a window may not reach beyond what was asked for by much: it is aligned, and clipped to what is absent */
-	int r = ph_resolve_inline(p, g, page, state == PH_REMOVED ? 1 : PH_WINDOW_MAX);
-	return r;
+	uint32_t n = PH_WINDOW_MAX;
+	while (n > 1 && (n > end - page || page % n != 0))
+		n /= 2;
+	return n;
 }
 
 int pagehint_pager_ensure(struct pagehint_pager *pager, uint64_t frame, uint64_t frames, uint64_t *ret_done)
@@ -32,7 +32,7 @@ int pagehint_pager_ensure(struct pagehint_pager *pager, uint64_t frame, uint64_t
 		return -ENODEV;
 	ph_range_span(pager, g, frame, frames, &first, &end);
 	for (at = first; (at = ph_state_find(&g->states, at, end, ~HERE)) < end; at++) {
-		r = ensure_page(pager, g, at);
+		r = ph_resolve_inline(pager, g, at, window_for(at, end));
 		if (r != 0)
 			break;
 	}

@@ -47,7 +47,9 @@ static void open_scene(struct scene *c, uint32_t backing, uint32_t flags, struct
 	desc.fd = c->s.fd;
 	assert_int_equal(pagehint_map_new(NULL, &c->map), 0);
 	assert_int_equal(pagehint_map_add(c->map, &desc, &id), 0);
-	struct pagehint_pager_opts opts = { .shards = 2, .map = c->map, .around_min = 4, .around_max = 32, .flights = 8 };
+	struct pagehint_pager_opts opts = {
+		.shards = 2, .map = c->map, .around_min = 4, .around_max = 32, .flights = 8
+	};
 	served_pager(&c->s, &opts);
 	struct pagehint_pager_region r = served_region(&c->s, source, flags);
 	c->source = source;

@@ -24,7 +24,7 @@ static void *snapshot;
 static struct shared {
 	_Atomic uint64_t wrong, looks, freed;
 	_Atomic int done;
-} *shared;
+} * shared;
 
 static uint64_t removed; /* pages, as events said */
 
@@ -65,10 +65,9 @@ static void receive_fds(int socket, int *fds)
 static void child(const struct served *s, int socket, uint64_t seed)
 {
 	static struct race race;
-	struct pagehint_region_desc desc = { .struct_size = sizeof(desc),
-					     .frames = RACE_FRAMES,
-					     .host_addr = (uintptr_t)s->memory,
-					     .fd = s->fd };
+	struct pagehint_region_desc desc = {
+		.struct_size = sizeof(desc), .frames = RACE_FRAMES, .host_addr = (uintptr_t)s->memory, .fd = s->fd
+	};
 	struct pagehint_hooks hooks = { .struct_size = sizeof(hooks), .ctx = &race, .after_discard = race_after };
 	struct pagehint_backend_opts how = { .struct_size = sizeof(how), .hooks = &hooks };
 	struct pagehint_map *map;
@@ -154,7 +153,8 @@ static void test_sum(void **state)
 {
 	(void)state;
 	printf("RESULT paging.race.second_process.looks %llu\n", (unsigned long long)atomic_load(&shared->looks));
-	printf("RESULT paging.race.second_process.frames_freed %llu\n", (unsigned long long)atomic_load(&shared->freed));
+	printf("RESULT paging.race.second_process.frames_freed %llu\n",
+	       (unsigned long long)atomic_load(&shared->freed));
 	printf("RESULT paging.race.second_process.wrong_pages %llu\n", (unsigned long long)atomic_load(&shared->wrong));
 	assert_int_equal(atomic_load(&shared->wrong), 0);
 	assert_true(removed > 0);

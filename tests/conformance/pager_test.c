@@ -117,7 +117,7 @@ static void test_window(void **state)
 	served_start(&s);
 	for (uint64_t i = 0; i < PAGES / 2; i++)
 		assert_true(page_is(s.memory, i, snapshot_word(i)));
-	served_stop(&s); /* figures are complete when their thread is gone */
+	served_stop(&s);                                /* figures are complete when their thread is gone */
 	assert_in_range(served_stats(&s).faults, 4, 8); /* 16, 16 (aligned to 32), 64 .. */
 	struct pagehint_pager_stats before = served_stats(&s);
 	served_start(&s);

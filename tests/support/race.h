@@ -28,9 +28,9 @@ struct race {
 	struct pagehint_origin *origin;
 	struct pagehint_reporter *reporter;
 	struct pagehint_backend *backend;
-	uint64_t last[RACE_FRAMES];            /* the owner's: what it holds unless it was discarded */
-	_Atomic uint32_t gone[RACE_FRAMES];    /* 1: freed by the backend since, so zero */
-	_Atomic uint32_t maybe[RACE_FRAMES];   /* 1: it was asked to, and kept some: either */
+	uint64_t last[RACE_FRAMES];          /* the owner's: what it holds unless it was discarded */
+	_Atomic uint32_t gone[RACE_FRAMES];  /* 1: freed by the backend since, so zero */
+	_Atomic uint32_t maybe[RACE_FRAMES]; /* 1: it was asked to, and kept some: either */
 	_Atomic uint64_t wrong;
 	_Atomic uint64_t looks;
 	_Atomic uint64_t freed; /* frames */
