@@ -94,6 +94,7 @@ int ph_install_claimed(struct pagehint_pager *p, struct ph_install *i, uint64_t 
 	struct ph_range *g = i->range;
 	uint64_t at = 0;
 	int r = 0;
+	i->met = 0;
 	while (at < i->pages && r == 0) {
 		unsigned state;
 		struct ph_install part = *i;
@@ -110,6 +111,7 @@ int ph_install_claimed(struct pagehint_pager *p, struct ph_install *i, uint64_t 
 			part.data = (const unsigned char *)i->data + (at << g->page_shift);
 		uint64_t settled = ph_install(p, &part, &r);
 		commit(g, part.first, settled, state);
+		i->met += part.met;
 		at += settled;
 	}
 	*ret_settled = at;
