@@ -10,5 +10,5 @@ const char *pagehint_version(void)
 
 uint64_t pagehint_features(void)
 {
-	return PAGEHINT_FEATURE_MADVISE;
+	return PAGEHINT_FEATURE_MADVISE | PAGEHINT_FEATURE_PAGER;
 }

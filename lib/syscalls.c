@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/ioctl.h>
+#include <linux/userfaultfd.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -22,7 +24,8 @@
 #define CORE PAGEHINT_SYSCALLS_CORE
 #define MAP PAGEHINT_SYSCALLS_MAP
 #define MADVISE PAGEHINT_SYSCALLS_MADVISE
-#define EVERYBODY (CORE | MAP | MADVISE)
+#define PAGER PAGEHINT_SYSCALLS_PAGER
+#define EVERYBODY (CORE | MAP | MADVISE | PAGER)
 
 #define INT_MASK UINT64_C(0xffffffff)
 /* O_LARGEFILE, which musl and 32-bit libraries add; glibc hides the value where long files are the rule */
@@ -51,6 +54,8 @@
 
 #define MAP_OWN (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC)
+#define DEVICE_FLAGS (O_RDWR | O_CLOEXEC)
+#define UFFD(request) ONLY(PAGER, ioctl, 1, INT_MASK, (request))
 
 static const struct pagehint_syscall manifest[] = {
 	/* the fork check and the clock (mostly answered by the vDSO, without a call) */
@@ -101,11 +106,11 @@ static const struct pagehint_syscall manifest[] = {
 
 /* /proc/self/smaps, /sys/kernel/mm/transparent_hugepage and /proc/self/pagemap; which path a filter cannot see */
 #ifdef SYS_open
-	ONLY(MAP | MADVISE, open, 1, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
+	ONLY(MAP | MADVISE | PAGER, open, 1, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
 #endif
-	ONLY(MAP | MADVISE, openat, 2, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
-	ANY(MAP, read),
-	ANY(MAP | MADVISE, close),
+	ONLY(MAP | MADVISE | PAGER, openat, 2, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
+	ANY(MAP | PAGER, read),
+	ANY(MAP | MADVISE | PAGER, close),
 
 /* what stands behind an fd */
 #ifdef SYS_fstat
@@ -161,15 +166,38 @@ static const struct pagehint_syscall manifest[] = {
 
 /* the residency probe */
 #ifdef SYS_pread64
-	ANY(MADVISE, pread64),
+	ANY(MADVISE | PAGER, pread64),
 #endif
 	ANY(MADVISE, mincore),
 #ifdef SYS_lseek
-	ONLY(MADVISE, lseek, 2, INT_MASK, SEEK_DATA),
+	ONLY(MADVISE | PAGER, lseek, 2, INT_MASK, SEEK_DATA),
+	ONLY(PAGER, lseek, 2, INT_MASK, SEEK_HOLE),
 #endif
 #ifdef SYS__llseek
-	ONLY(MADVISE, _llseek, 4, INT_MASK, SEEK_DATA),
+	ONLY(MADVISE | PAGER, _llseek, 4, INT_MASK, SEEK_DATA),
+	ONLY(PAGER, _llseek, 4, INT_MASK, SEEK_HOLE),
 #endif
+
+	/* paging: the descriptor (by its call, or by its device where that is refused), and what is asked of it */
+	ANY(PAGER, userfaultfd),
+#ifdef SYS_open
+	ONLY(PAGER, open, 1, INT_MASK & ~LARGEFILE, DEVICE_FLAGS),
+#endif
+	ONLY(PAGER, openat, 2, INT_MASK & ~LARGEFILE, DEVICE_FLAGS),
+	UFFD(_IO(0xAA, 0x00)), /* USERFAULTFD_IOC_NEW */
+	UFFD(UFFDIO_API),
+	UFFD(UFFDIO_REGISTER),
+	UFFD(UFFDIO_UNREGISTER),
+	UFFD(UFFDIO_WAKE),
+	UFFD(UFFDIO_COPY),
+	UFFD(UFFDIO_ZEROPAGE),
+	UFFD(UFFDIO_WRITEPROTECT),
+	UFFD(UFFDIO_CONTINUE),
+	UFFD(_IOWR(0xAA, 0x08, uint64_t[4])), /* UFFDIO_POISON */
+	UFFD(_IOWR(0xAA, 0x05, uint64_t[5])), /* UFFDIO_MOVE */
+	ONLY(PAGER, madvise, 2, INT_MASK, MADV_DONTFORK),
+	ONLY(PAGER, madvise, 2, INT_MASK, MADV_HUGEPAGE),
+	ONLY(PAGER, mprotect, 2, INT_MASK, PROT_NONE),
 };
 
 int pagehint_syscalls(uint32_t who, struct pagehint_syscall *rules, uint32_t max, uint32_t *ret_n)

@@ -21,6 +21,7 @@ PAGEHINT_API const char *pagehint_version(void);
 
 /* features that may be built in */
 #define PAGEHINT_FEATURE_MADVISE 1u /* the madvise backend */
+#define PAGEHINT_FEATURE_PAGER 8u   /* the pager: userfaultfd */
 
 /** pagehint_features - bits PAGEHINT_FEATURE_* of what was built in. Thread: any.  Cost: O(1).  Since: 0.1 */
 PAGEHINT_API uint64_t pagehint_features(void);
@@ -40,6 +41,7 @@ struct pagehint_syscall {
 #define PAGEHINT_SYSCALLS_CORE 1u    /* creating and freeing handles, the clock, the fork check */
 #define PAGEHINT_SYSCALLS_MAP 2u     /* pagehint_map_add */
 #define PAGEHINT_SYSCALLS_MADVISE 4u /* the madvise backend */
+#define PAGEHINT_SYSCALLS_PAGER 8u   /* a pager, and a file as its source */
 
 /**
  * pagehint_syscalls - every syscall that the library makes, with the argument values it uses
