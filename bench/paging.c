@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "paging/place.h"
+#include "paging/plot.h"
 #include "shim/shim.h"
 
 #define COUNTS 5u
@@ -201,12 +202,34 @@ static void publish_latency(size_t t)
 	bench_publish(key, l->ns[(uint64_t)l->n * 99 / 100] / 1e3, "us");
 }
 
+static void draw(const struct bench_result *results, size_t n)
+{
+	static const char *const drawn[] = { "minor.kernel",   "minor.single",	 "minor.event", "minor.inline",
+					     "minor.event16", "minor.inline512" };
+	struct plot_line lines[sizeof(drawn) / sizeof(drawn[0])];
+	for (size_t i = 0; i < sizeof(drawn) / sizeof(drawn[0]); i++) {
+		lines[i].title = drawn[i];
+		for (unsigned c = 0; c < COUNTS; c++) {
+			double ns = median_of(results, n, drawn[i], counts[c]);
+			lines[i].kpages[c] = ns > 0 ? 1e6 / ns : 0;
+		}
+		if (lines[i].kpages[0] <= 0)
+			return; /* not all of them were run */
+	}
+	if (plot_totals("build/bench-paging.svg", BENCH_DIR "/paging/published.csv", lines,
+			sizeof(drawn) / sizeof(drawn[0])) == 0)
+		printf("plot: build/bench-paging.svg\n");
+	else
+		printf("plot: none (no gnuplot, or no build/)\n");
+}
+
 static void summary(const struct bench_result *results, size_t n)
 {
 	publish_rates(results, n);
 	publish_ratios(results, n);
 	for (size_t t = 0; t < TIMED; t++)
 		publish_latency(t);
+	draw(results, n);
 }
 
 /* As many rounds as the discussion had runs, unless told otherwise. */
