@@ -204,8 +204,8 @@ static void publish_latency(size_t t)
 
 static void draw(const struct bench_result *results, size_t n)
 {
-	static const char *const drawn[] = { "minor.kernel",   "minor.single",	 "minor.event", "minor.inline",
-					     "minor.event16", "minor.inline512" };
+	static const char *const drawn[] = { "minor.kernel", "minor.single",  "minor.event",
+					     "minor.inline", "minor.event16", "minor.inline512" };
 	struct plot_line lines[sizeof(drawn) / sizeof(drawn[0])];
 	for (size_t i = 0; i < sizeof(drawn) / sizeof(drawn[0]); i++) {
 		lines[i].title = drawn[i];

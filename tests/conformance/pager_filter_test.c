@@ -17,11 +17,11 @@
 #define WHO (PAGEHINT_SYSCALLS_CORE | PAGEHINT_SYSCALLS_MAP | PAGEHINT_SYSCALLS_MADVISE | PAGEHINT_SYSCALLS_PAGER)
 #define EXIT_REFUSED 2
 
-#define TRY(true_when_done)             \
-	do {                            \
-		*line = __LINE__;       \
-		if (!(true_when_done))  \
-			_exit(1);       \
+#define TRY(true_when_done)            \
+	do {                           \
+		*line = __LINE__;      \
+		if (!(true_when_done)) \
+			_exit(1);      \
 	} while (0)
 
 static int *line; /* shared with children: the last step that was begun */
@@ -44,7 +44,9 @@ static void live(struct served *s, uint32_t flags)
 	TRY(pagehint_source_file_new(file, 0, BYTES, &source) == 0);
 	struct pagehint_pager_opts opts = { .struct_size = sizeof(opts), .map = map };
 	TRY(pagehint_pager_new(&opts, &s->pager) == 0);
-	struct pagehint_pager_region r = { .struct_size = sizeof(r), .frames = PAGES, .source = source, .flags = flags };
+	struct pagehint_pager_region r = {
+		.struct_size = sizeof(r), .frames = PAGES, .source = source, .flags = flags
+	};
 	TRY(pagehint_pager_add(s->pager, &r) == 0);
 	TRY(pagehint_madvise_new(map, NULL, NULL, &inner) == 0);
 	TRY(pagehint_pager_backend_new(s->pager, inner, NULL, &backend) == 0);
@@ -138,7 +140,8 @@ static int group_setup(void **state)
 	(void)state;
 	line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	file = memfd_create("snapshot", MFD_CLOEXEC);
-	void *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ftruncate(file, (off_t)BYTES) == 0 ? file : -1, 0);
+	void *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ftruncate(file, (off_t)BYTES) == 0 ? file : -1,
+			0);
 	snapshot_write(at, PAGES);
 	munmap(at, BYTES);
 	return 0;
