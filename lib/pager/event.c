@@ -19,7 +19,6 @@
 #define READS 16u                /* a step: 1024 messages */
 #define PAUSE_NS UINT64_C(20000) /* before a fault is tried again, doubled each time */
 #define PAUSE_DOUBLINGS 12u      /* up to 82 ms */
-#define WOKEN 1                  /* resolved, and woken already */
 #define BROUGHT 64u              /* windows of this batch that are remembered */
 
 struct step {
@@ -199,7 +198,7 @@ static void note_brought(struct step *t, const struct ph_ask *a)
 
 /* ---- resolving ---- */
 
-static int resolve_one(struct step *t, struct ph_parked *f, uint32_t mode)
+static int resolve_one(struct step *t, struct ph_parked *f)
 {
 	struct ph_range *g = &t->p->regions[f->region];
 	int tracked = (g->flags & PAGEHINT_PAGER_TRACK) != 0;
@@ -211,7 +210,7 @@ static int resolve_one(struct step *t, struct ph_parked *f, uint32_t mode)
 		.page = f->page,
 		.how = f->how,
 		.window = stream->window,
-		.mode = mode,
+		.mode = PH_UFFD_DONTWAKE, /* also a single one: who wakes finds its page committed, and may give it away */
 		.quiet = 1,
 		.demand = 1,
 		.tries = f->tries,
@@ -225,8 +224,7 @@ static int resolve_one(struct step *t, struct ph_parked *f, uint32_t mode)
 				      stream->window, memory_order_relaxed);
 	}
 	note_brought(t, &ask);
-	/* installed alone and not over something: the call itself has woken */
-	return r == 0 && mode == 0 && ask.pages != 0 && ask.met == 0 ? WOKEN : r;
+	return r;
 }
 
 static void put_off(struct step *t, struct ph_parked *f, int r)
@@ -246,9 +244,6 @@ static int settle(struct step *t, struct ph_parked *f, int r)
 {
 	struct ph_range *g = &t->p->regions[f->region];
 	switch (r) {
-	case WOKEN:
-		PH_PAGER_COUNT(t->p, faults, 1);
-		return 0;
 	case 0:
 		PH_PAGER_COUNT(t->p, faults, 1);
 		wake_later(t, g, f->page);
@@ -272,7 +267,7 @@ static int settle(struct step *t, struct ph_parked *f, int r)
 static int resolve_due(struct step *t)
 {
 	struct ph_shard *s = t->s;
-	uint32_t n = s->parked_n, kept = 0, mode = n > 1 ? PH_UFFD_DONTWAKE : 0;
+	uint32_t n = s->parked_n, kept = 0;
 	int r = 0;
 	sort(s->parked, n);
 	merge(s);
@@ -281,7 +276,7 @@ static int resolve_due(struct step *t)
 		struct ph_parked f = s->parked[i];
 		int stays = 1;
 		if (r >= 0 && f.due <= t->now) {
-			stays = settle(t, &f, resolve_one(t, &f, mode));
+			stays = settle(t, &f, resolve_one(t, &f));
 			if (stays == -EBUSY)
 				return -EBUSY;
 			r = stays < 0 ? stays : r;

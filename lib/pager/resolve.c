@@ -118,10 +118,13 @@ int ph_resolve_answer(struct pagehint_pager *p, struct ph_range *g, uint64_t fir
 		.pages = come,
 		.data = data,
 		.how = data == NULL ? PH_INSTALL_ZERO : PH_INSTALL_COPY,
+		.mode = PH_UFFD_DONTWAKE,
 	};
 	if (error != 0)
 		return ph_fail(p, g, first, pages, error, 0, 0);
 	int r = ph_install_claimed(p, &i, &settled);
+	if (settled != 0)
+		ph_range_wake(p, g, first, settled);
 	ph_install_release(p, g, first + come, pages - come, 0);
 	return r;
 }
@@ -185,7 +188,6 @@ static int put(struct pagehint_pager *p, struct ph_ask *a, const struct window *
 	ph_install_release(p, g, w->low + pages, w->high - w->low - pages, a->quiet);
 	a->first = w->low;
 	a->pages = settled;
-	a->met = i.met;
 	if (w->low + settled > a->page)
 		return 0;
 	if (r == 0 || (r != -EAGAIN && r != -ESRCH && w->high - w->low > 1)) {
@@ -302,7 +304,6 @@ static int again(struct pagehint_pager *p, struct ph_ask *a)
 		PH_PAGER_COUNT(p, surprises, 1);
 	a->first = a->page;
 	a->pages = 1;
-	a->met = 1;
 	return r;
 }
 
@@ -330,7 +331,7 @@ static int look(struct pagehint_pager *p, struct ph_ask *a)
 int ph_resolve(struct pagehint_pager *p, struct ph_ask *a)
 {
 	int r = RACED;
-	a->pages = a->met = 0;
+	a->pages = 0;
 	for (uint32_t looks = 0; looks < LOOKS && r == RACED; looks++)
 		r = look(p, a);
 	if (r == RACED)

@@ -26,7 +26,6 @@ struct ph_ask {
 	uint32_t not_there; /* out: the file has no such page, so CONTINUE is no way */
 	uint64_t first;     /* out: what was brought, page and around */
 	uint64_t pages;
-	uint64_t met; /* out: of them, how many were there already: whoever waits for those is not woken by the call */
 };
 
 /*
