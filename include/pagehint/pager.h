@@ -199,7 +199,8 @@ PAGEHINT_API uint64_t pagehint_pager_state_size(uint64_t bytes, uint64_t page_by
  *
  * Children do not inherit it (MADV_DONTFORK) unless KEEP_FORK. With ATTACH what was in flight becomes absent and whoever
  * waits is woken, so that faults are raised again.
- * Return: 0; -EINVAL a value out of its bounds, not claimed in the map, a state that is not one; -EEXIST overlaps a region;
+ * Return: 0; -EINVAL a value out of its bounds, not claimed in the map, a state that is not one, of a SIGBUS pager TRACK or
+ * a source that is not for signal handlers; -EEXIST overlaps a region;
  * -ENOSPC max_regions; -E2BIG; -ENOMEM; -EBUSY another userfaultfd has it; -EOPNOTSUPP the kernel cannot serve this kind
  * (a private mapping of a disk file: restore into anonymous memory instead) or lacks what a flag needs; -ENODEV after fork;
  * else what the kernel gave.

@@ -249,7 +249,10 @@ static int settle(struct step *t, struct ph_parked *f, int r)
 		wake_later(t, g, f->page);
 		return 0;
 	case -EINPROGRESS:
-		return 0; /* whoever has it in hand wakes */
+		if (g->own != NULL)
+			return 0; /* whoever has it in hand wakes */
+		put_off(t, f, r); /* unless it is a pager of another mapping, which wakes there */
+		return 1;
 	case -EHWPOISON:
 	case -ENOENT: /* no mapping any more: what the thread meets now is the kernel's to say */
 		wake_later(t, g, f->page);

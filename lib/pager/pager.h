@@ -133,7 +133,6 @@ struct pagehint_pager {
 	struct pagehint_run *prefetch;
 	uint64_t prefetch_n;
 	uint64_t prefetch_at;
-	uint64_t prefetch_within;
 	/* fill; whoever holds `filling` */
 	uint64_t fill_next; /* not before */
 	_Atomic uint64_t counters[PH_PAGER_COUNTERS];

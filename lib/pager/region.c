@@ -162,8 +162,9 @@ static int describe(struct pagehint_pager *p, const struct pagehint_pager_region
 		flags |= PAGEHINT_PAGER_MISSING;
 	else if (r->source != NULL)
 		flags |= PAGEHINT_PAGER_MISSING; /* or what is nowhere would be zero without a word */
-	if ((p->flags & PAGEHINT_PAGER_SIGBUS) != 0 && r->source != NULL &&
-	    (r->source->ops.caps & PAGEHINT_SOURCE_SIGNAL_SAFE) == 0)
+	if ((p->flags & PAGEHINT_PAGER_SIGBUS) != 0 &&
+	    ((flags & PAGEHINT_PAGER_TRACK) != 0 || /* a signal does not say that it was a write */
+	     (r->source != NULL && (r->source->ops.caps & PAGEHINT_SOURCE_SIGNAL_SAFE) == 0)))
 		return -EINVAL;
 	g->flags = flags;
 	g->source = r->source;
