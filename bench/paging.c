@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "paging/guest.h"
 #include "paging/place.h"
 #include "paging/plot.h"
 #include "shim/shim.h"
@@ -22,37 +23,42 @@ struct row {
 	unsigned overlap, around, sigbus;
 	unsigned readers; /* of the plain handler; THREADS_MAX = as many as threads */
 	const struct way *way;
+	unsigned kvm; /* vCPUs touch */
 };
 
 static const struct row rows[] = {
-	{ "minor.kernel", MINOR, WRITES, 0, 0, 0, 0, &way_kernel },
-	{ "minor.kernel_around", MINOR, READS, 0, 0, 0, 0, &way_kernel },
-	{ "minor.populate", MINOR, POPULATES, 0, 0, 0, 0, &way_kernel },
-	{ "minor.single", MINOR, WRITES, 0, 0, 0, 1, &way_plain },
-	{ "minor.single_readers", MINOR, WRITES, 0, 0, 0, THREADS_MAX, &way_plain },
-	{ "minor.event", MINOR, WRITES, 0, 1, 0, 0, &way_ours },
-	{ "minor.event16", MINOR, WRITES, 0, 16, 0, 0, &way_ours },
-	{ "minor.event512", MINOR, WRITES, 0, 512, 0, 0, &way_ours },
-	{ "minor.inline", MINOR, WRITES, 0, 1, 1, 0, &way_ours },
-	{ "minor.inline16", MINOR, WRITES, 0, 16, 1, 0, &way_ours },
-	{ "minor.inline512", MINOR, WRITES, 0, 512, 1, 0, &way_ours },
-	{ "minor.overlap.kernel", MINOR, WRITES, 1, 0, 0, 0, &way_kernel },
-	{ "minor.overlap.single", MINOR, WRITES, 1, 0, 0, 1, &way_plain },
-	{ "minor.overlap.event", MINOR, WRITES, 1, 1, 0, 0, &way_ours },
-	{ "minor.overlap.event16", MINOR, WRITES, 1, 16, 0, 0, &way_ours },
-	{ "minor.overlap.inline", MINOR, WRITES, 1, 1, 1, 0, &way_ours },
-	{ "missing.kernel", MISSING, WRITES, 0, 0, 0, 0, &way_kernel },
-	{ "missing.populate", MISSING, POPULATES, 0, 0, 0, 0, &way_kernel },
-	{ "missing.single", MISSING, WRITES, 0, 0, 0, 1, &way_plain },
-	{ "missing.single_readers", MISSING, WRITES, 0, 0, 0, THREADS_MAX, &way_plain },
-	{ "missing.event", MISSING, WRITES, 0, 1, 0, 0, &way_ours },
-	{ "missing.event16", MISSING, WRITES, 0, 16, 0, 0, &way_ours },
-	{ "missing.inline", MISSING, WRITES, 0, 1, 1, 0, &way_ours },
-	{ "missing.inline16", MISSING, WRITES, 0, 16, 1, 0, &way_ours },
-	{ "missing.inline512", MISSING, WRITES, 0, 512, 1, 0, &way_ours },
-	{ "missing.overlap.single", MISSING, WRITES, 1, 0, 0, 1, &way_plain },
-	{ "missing.overlap.event16", MISSING, WRITES, 1, 16, 0, 0, &way_ours },
-	{ "missing.overlap.inline16", MISSING, WRITES, 1, 16, 1, 0, &way_ours },
+	{ "minor.kernel", MINOR, WRITES, 0, 0, 0, 0, &way_kernel, 0 },
+	{ "minor.kernel_around", MINOR, READS, 0, 0, 0, 0, &way_kernel, 0 },
+	{ "minor.populate", MINOR, POPULATES, 0, 0, 0, 0, &way_kernel, 0 },
+	{ "minor.single", MINOR, WRITES, 0, 0, 0, 1, &way_plain, 0 },
+	{ "minor.single_readers", MINOR, WRITES, 0, 0, 0, THREADS_MAX, &way_plain, 0 },
+	{ "minor.event", MINOR, WRITES, 0, 1, 0, 0, &way_ours, 0 },
+	{ "minor.event16", MINOR, WRITES, 0, 16, 0, 0, &way_ours, 0 },
+	{ "minor.event512", MINOR, WRITES, 0, 512, 0, 0, &way_ours, 0 },
+	{ "minor.inline", MINOR, WRITES, 0, 1, 1, 0, &way_ours, 0 },
+	{ "minor.inline16", MINOR, WRITES, 0, 16, 1, 0, &way_ours, 0 },
+	{ "minor.inline512", MINOR, WRITES, 0, 512, 1, 0, &way_ours, 0 },
+	{ "minor.overlap.kernel", MINOR, WRITES, 1, 0, 0, 0, &way_kernel, 0 },
+	{ "minor.overlap.single", MINOR, WRITES, 1, 0, 0, 1, &way_plain, 0 },
+	{ "minor.overlap.event", MINOR, WRITES, 1, 1, 0, 0, &way_ours, 0 },
+	{ "minor.overlap.event16", MINOR, WRITES, 1, 16, 0, 0, &way_ours, 0 },
+	{ "minor.overlap.inline", MINOR, WRITES, 1, 1, 1, 0, &way_ours, 0 },
+	{ "missing.kernel", MISSING, WRITES, 0, 0, 0, 0, &way_kernel, 0 },
+	{ "missing.populate", MISSING, POPULATES, 0, 0, 0, 0, &way_kernel, 0 },
+	{ "missing.single", MISSING, WRITES, 0, 0, 0, 1, &way_plain, 0 },
+	{ "missing.single_readers", MISSING, WRITES, 0, 0, 0, THREADS_MAX, &way_plain, 0 },
+	{ "missing.event", MISSING, WRITES, 0, 1, 0, 0, &way_ours, 0 },
+	{ "missing.event16", MISSING, WRITES, 0, 16, 0, 0, &way_ours, 0 },
+	{ "missing.inline", MISSING, WRITES, 0, 1, 1, 0, &way_ours, 0 },
+	{ "missing.inline16", MISSING, WRITES, 0, 16, 1, 0, &way_ours, 0 },
+	{ "missing.inline512", MISSING, WRITES, 0, 512, 1, 0, &way_ours, 0 },
+	{ "missing.overlap.single", MISSING, WRITES, 1, 0, 0, 1, &way_plain, 0 },
+	{ "missing.overlap.event16", MISSING, WRITES, 1, 16, 0, 0, &way_ours, 0 },
+	{ "missing.overlap.inline16", MISSING, WRITES, 1, 16, 1, 0, &way_ours, 0 },
+	{ "kvm.minor.kernel", MINOR, WRITES, 0, 0, 0, 0, &way_kernel, 1 },
+	{ "kvm.minor.single", MINOR, WRITES, 0, 0, 0, 1, &way_plain, 1 },
+	{ "kvm.minor.event", MINOR, WRITES, 0, 1, 0, 0, &way_ours, 1 },
+	{ "kvm.minor.event16", MINOR, WRITES, 0, 16, 0, 0, &way_ours, 1 },
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -65,11 +71,16 @@ static struct bench_case cases[ROWS * COUNTS + TIMED];
 static struct shape shapes[ROWS * COUNTS + TIMED];
 static char names[ROWS * COUNTS + TIMED][64];
 
+static const char *kind_of(const struct row *r)
+{
+	return r->kvm ? "kvm.minor" : r->memory == MINOR ? "minor" : "missing";
+}
+
 static const char *baseline_of(const struct row *r, unsigned n)
 {
 	static char text[ROWS * COUNTS][64];
 	static unsigned used;
-	const char *kind = r->memory == MINOR ? "minor" : "missing", *over = r->overlap ? ".overlap" : "";
+	const char *kind = kind_of(r), *over = r->overlap ? ".overlap" : "";
 	if (r->way == &way_plain && r->readers == 1)
 		return NULL;
 	snprintf(text[used], sizeof(text[0]), "%s%s.single.n%u", kind, over, n);
@@ -86,6 +97,7 @@ static struct shape shape_of(const struct row *r, unsigned n)
 		.around = r->around,
 		.sigbus = r->sigbus,
 		.readers = r->readers == THREADS_MAX ? n : r->readers,
+		.kvm = r->kvm,
 		.way = r->way,
 	};
 }
@@ -104,11 +116,15 @@ static void add_case(size_t i, const char *baseline)
 	};
 }
 
-static void make_cases(void)
+/* Returns how many: those with a guest are left out where none can run. */
+static size_t make_cases(void)
 {
 	size_t at = 0;
+	int kvm = guest_possible();
+	if (!kvm)
+		printf("paging: no /dev/kvm here: kvm.* is left out\n");
 	for (size_t r = 0; r < ROWS; r++)
-		for (unsigned c = 0; c < COUNTS; c++, at++) {
+		for (unsigned c = 0; c < COUNTS && (kvm || !rows[r].kvm); c++, at++) {
 			snprintf(names[at], sizeof(names[0]), "%s.n%u", rows[r].name, counts[c]);
 			shapes[at] = shape_of(&rows[r], counts[c]);
 			add_case(at, baseline_of(&rows[r], counts[c]));
@@ -121,6 +137,7 @@ static void make_cases(void)
 				shapes[at].latency = &latencies[t];
 				add_case(at, NULL);
 			}
+	return at;
 }
 
 /* ---- figures ---- */
@@ -164,7 +181,7 @@ static void publish_rates(const struct bench_result *results, size_t n)
 static void publish_ratios(const struct bench_result *results, size_t n)
 {
 	for (size_t r = 0; r < ROWS; r++) {
-		const char *kind = rows[r].memory == MINOR ? "minor" : "missing";
+		const char *kind = kind_of(&rows[r]);
 		char single[48], kernel[48];
 		if (rows[r].way != &way_ours)
 			continue;
@@ -237,15 +254,15 @@ int main(int argc, char **argv)
 {
 	static char *with_rounds[64];
 	int has = 0;
-	make_cases();
+	size_t n = make_cases();
 	for (int i = 0; i < argc && i < 60; i++) {
 		with_rounds[i] = argv[i];
 		has |= strcmp(argv[i], "--rounds") == 0 || strcmp(argv[i], "--quick") == 0;
 	}
 	if (has || argc > 60)
-		return bench_main(argc, argv, "paging", cases, sizeof(cases) / sizeof(cases[0]), summary);
+		return bench_main(argc, argv, "paging", cases, n, summary);
 	static char rounds[] = "--rounds", twenty[] = "20";
 	with_rounds[argc] = rounds;
 	with_rounds[argc + 1] = twenty;
-	return bench_main(argc + 2, with_rounds, "paging", cases, sizeof(cases) / sizeof(cases[0]), summary);
+	return bench_main(argc + 2, with_rounds, "paging", cases, n, summary);
 }

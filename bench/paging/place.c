@@ -1,5 +1,7 @@
 #include "place.h"
 
+#include "guest.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +117,10 @@ static void touch_all(struct worker *w)
 			w->wrong++;
 		return;
 	}
+	if (p->guest != NULL) {
+		w->wrong += guest_touch(p->guest, w->index, first, part) != 0;
+		return;
+	}
 	if (!p->shape.overlap) {
 		for (uint64_t i = 0; i < part; i++)
 			touch(w, first + i);
@@ -146,6 +152,10 @@ void *place_open(const void *shape)
 	p->cpus = cpus < 1 ? 1 : cpus > READERS_MAX ? READERS_MAX : (unsigned)cpus;
 	if (make_memory(p) < 0 || (p->shape.way->open != NULL && p->shape.way->open(p) < 0)) {
 		fprintf(stderr, "paging: this machine cannot run this case\n");
+		return NULL;
+	}
+	if (p->shape.kvm && (p->guest = guest_open(p->memory, PLACE_BYTES, p->shape.threads)) == NULL) {
+		fprintf(stderr, "paging: no guest can be made here\n");
 		return NULL;
 	}
 	pthread_barrier_init(&p->gate, NULL, p->shape.threads);
@@ -194,6 +204,8 @@ int place_check(void *place)
 void place_close(void *place)
 {
 	struct place *p = place;
+	if (p->guest != NULL)
+		guest_close(p->guest);
 	if (p->shape.way->close != NULL)
 		p->shape.way->close(p);
 	pthread_barrier_destroy(&p->gate);

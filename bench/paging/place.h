@@ -38,6 +38,7 @@ struct shape {
 	unsigned around;  /* pages, of ours */
 	unsigned readers; /* of the plain handler; 0 = 1 */
 	unsigned sigbus;  /* ours, inline */
+	unsigned kvm;     /* vCPUs touch */
 	const struct way *way;
 	struct latency *latency; /* where the times of single faults go; NULL = they are not taken */
 };
@@ -68,6 +69,7 @@ struct place {
 	unsigned readers_n;
 	int stop[READERS_MAX]; /* eventfds */
 	void *way_ctx;
+	struct guest *guest;
 	int failed;
 };
 

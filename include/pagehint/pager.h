@@ -11,8 +11,8 @@
  *       +--------------------+           discarded     v
  *     POISONED (reading gives SIGBUS) <---         REMOVED ---touched---> a page of zeros
  *
- * With discarding: put pagehint_pager_backend_new (pager_backend.h) in front of the backend. It marks REMOVED before memory goes, and leaves
- * alone (kept) what is in flight; it never waits. So no event is needed inside one process. Where another process discards
+ * With discarding: put pagehint_pager_backend_new (pager_backend.h) in front of the backend. It marks REMOVED before memory
+ * goes, and leaves alone (kept) what is in flight; it never waits. So no event is needed inside one process. Where another process discards
  * memory that this pager serves, PAGEHINT_PAGER_EVENT_REMOVE subscribes to its events: the thread of the shard reads all of
  * them before it resolves anything, and nothing else may install pages then.
  *
@@ -245,8 +245,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_pager_step(struct pagehint_pager *
  *
  * Async-signal-safe when the region's source is (PAGEHINT_SOURCE_SIGNAL_SAFE), and `failed` is or is NULL.
  * Return: 0 try the access again; -EAGAIN another thread or an asynchronous source has it in hand: the same; -ERANGE not a
- * region of this pager; -EHWPOISON its content is lost; -ENOTSUP the source is not for signal handlers (SIGBUS pagers), or
- * removals are events; -ENODEV after fork; else what the source or the kernel gave.
+ * region of this pager; -EHWPOISON its content is lost; -EOPNOTSUPP removals are events, or the memory
+ * is another process's; -ENODEV after fork; else what the source or the kernel gave.
  * Thread: any.   Cost: one fetch, one or two system calls.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_pager_resolve(struct pagehint_pager *pager, const void *addr);
@@ -269,7 +269,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_pager_resolve(struct pagehint_page
  *
  * EFAULT says no address: up to 2 MiB of what is not here is brought, going round, so that repeating comes to an end.
  * Return: 0; -EAGAIN in other hands: enter again; -ERANGE no region has it; -EFAULT everything is here already: the cause is
- * another; -EINVAL unknown kind; -EHWPOISON; -ENOTSUP; -ENODEV as pagehint_pager_resolve.
+ * another; -EINVAL unknown kind; -EHWPOISON; -EOPNOTSUPP; -ENODEV as pagehint_pager_resolve.
  * Thread: any.   Cost: as resolve; for EFAULT up to 2 MiB.   Since: 0.1
  * Source: KVM API, KVM_EXIT_MEMORY_FAULT
  */
@@ -283,7 +283,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_pager_exit(struct pagehint_pager *
  * @frames:   how many, in one region [frames]
  * @ret_done: frames from the first on that are present, or NULL; written also on failure
  * Return: 0; -EAGAIN in other hands: call again; -ERANGE not in one region; -EINVAL frames 0 or wrapping; -EHWPOISON;
- * -ENOTSUP; -ENODEV as pagehint_pager_resolve; else what the source or the kernel gave.
+ * -EOPNOTSUPP; -ENODEV as pagehint_pager_resolve; else what the source or the kernel gave.
  * Thread: any.   Cost: O(frames / 16), a fetch and a system call a run that is missing.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_pager_ensure(struct pagehint_pager *pager, uint64_t frame,

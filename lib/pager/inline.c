@@ -47,7 +47,7 @@ static uint32_t power_of_two(uint32_t n)
 /* Who may install pages here at all. */
 static int may_resolve(const struct pagehint_pager *p)
 {
-	return (p->flags & (PAGEHINT_PAGER_EVENT_REMOVE | PAGEHINT_PAGER_FOREIGN)) != 0 ? -ENOTSUP : 0;
+	return (p->flags & (PAGEHINT_PAGER_EVENT_REMOVE | PAGEHINT_PAGER_FOREIGN)) != 0 ? -EOPNOTSUPP : 0;
 }
 
 int ph_resolve_inline(struct pagehint_pager *p, struct ph_range *g, uint64_t page, uint32_t window)
