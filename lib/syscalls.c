@@ -12,8 +12,11 @@
 #include <linux/futex.h>
 #include <linux/ioctl.h>
 #include <linux/userfaultfd.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -24,8 +27,10 @@
 #define CORE PAGEHINT_SYSCALLS_CORE
 #define MAP PAGEHINT_SYSCALLS_MAP
 #define MADVISE PAGEHINT_SYSCALLS_MADVISE
+#define VHOST PAGEHINT_SYSCALLS_VHOST
+#define XEN PAGEHINT_SYSCALLS_XEN
+#define EVERYBODY (CORE | MAP | MADVISE | PAGER | VHOST | XEN)
 #define PAGER PAGEHINT_SYSCALLS_PAGER
-#define EVERYBODY (CORE | MAP | MADVISE | PAGER)
 
 #define INT_MASK UINT64_C(0xffffffff)
 /* O_LARGEFILE, which musl and 32-bit libraries add; glibc hides the value where long files are the rule */
@@ -40,6 +45,9 @@
 #define ADVICE_DONTNEED_LOCKED 24
 #define ALLOCATE 1 /* FALLOC_FL_KEEP_SIZE */
 #define PUNCH 3    /* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE */
+#define BY_PIDFD 3 /* P_PIDFD */
+#define PRIVCMD_HYPERCALL 0x305000
+#define PRIVCMD_MAP 0x205004
 
 /* [call] whatever its arguments are, or with (argument number arg & mask) == value */
 #define ANY(who, call)                                                      \
@@ -54,6 +62,8 @@
 
 #define MAP_OWN (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC)
+#define OPEN_BOTH (O_RDWR | O_CLOEXEC)
+#define OPEN_WRITE (O_WRONLY | O_CLOEXEC)
 #define DEVICE_FLAGS (O_RDWR | O_CLOEXEC)
 #define UFFD(request) ONLY(PAGER, ioctl, 1, INT_MASK, (request))
 
@@ -178,6 +188,103 @@ static const struct pagehint_syscall manifest[] = {
 	ONLY(PAGER, _llseek, 4, INT_MASK, SEEK_HOLE),
 #endif
 
+	/* what a frontend sends, and what it is told */
+	ANY(VHOST, recvmsg),
+	ANY(VHOST, sendmsg),
+	ANY(VHOST, read),
+	ANY(VHOST, write),
+	ANY(VHOST, close),
+	ONLY(VHOST, epoll_create1, 0, INT_MASK, EPOLL_CLOEXEC),
+	ANY(VHOST, epoll_ctl),
+#ifdef SYS_epoll_wait
+	ONLY(VHOST, epoll_wait, 3, INT_MASK, 0),
+#endif
+	ONLY(VHOST, epoll_pwait, 3, INT_MASK, 0),
+
+/* what its descriptors are, and that they never make us wait */
+#ifdef SYS_fstat
+	ANY(VHOST, fstat),
+#endif
+#ifdef SYS_fstat64
+	ANY(VHOST, fstat64),
+#endif
+#ifdef SYS_newfstatat
+	ONLY(VHOST, newfstatat, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_fstatat64
+	ONLY(VHOST, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_statx
+	ONLY(VHOST, statx, 2, INT_MASK & ~UINT64_C(0x6000), AT_EMPTY_PATH),
+#endif
+#ifdef SYS_fcntl
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_GETFL),
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_SETFL),
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_ADD_SEALS),
+#endif
+#ifdef SYS_fcntl64
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_GETFL),
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_SETFL),
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_ADD_SEALS),
+#endif
+
+/* the guest's memory, and the area that a frontend keeps over a restart */
+#ifdef SYS_mmap
+	ONLY(VHOST, mmap, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
+#endif
+#ifdef SYS_mmap2
+	ONLY(VHOST, mmap2, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
+#endif
+	ANY(VHOST, munmap),
+	ANY(VHOST, memfd_create),
+#ifdef SYS_ftruncate
+	ANY(VHOST, ftruncate),
+#endif
+#ifdef SYS_ftruncate64
+	ANY(VHOST, ftruncate64),
+#endif
+
+/* Xen: devices, sysfs and pagemap; buffers and foreign frames are mappings of the devices */
+#ifdef SYS_open
+	ONLY(XEN, open, 1, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
+	ONLY(XEN, open, 1, INT_MASK & ~LARGEFILE, OPEN_BOTH),
+	ONLY(XEN, open, 1, INT_MASK & ~LARGEFILE, OPEN_WRITE),
+#endif
+	ONLY(XEN, openat, 2, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
+	ONLY(XEN, openat, 2, INT_MASK & ~LARGEFILE, OPEN_BOTH),
+	ONLY(XEN, openat, 2, INT_MASK & ~LARGEFILE, OPEN_WRITE),
+	ANY(XEN, read),
+	ANY(XEN, write),
+	ANY(XEN, close),
+	ANY(XEN, munmap),
+	ONLY(XEN, ioctl, 1, INT_MASK, PRIVCMD_HYPERCALL),
+	ONLY(XEN, ioctl, 1, INT_MASK, PRIVCMD_MAP),
+#ifdef SYS_mmap
+	ONLY(XEN, mmap, 3, INT_MASK, MAP_SHARED),
+#endif
+#ifdef SYS_mmap2
+	ONLY(XEN, mmap2, 3, INT_MASK, MAP_SHARED),
+#endif
+#ifdef SYS_pread64
+	ANY(XEN, pread64),
+#endif
+
+	/* a child process tries to open what may keep us waiting; it is waited for until the deadline, and killed then */
+	ANY(XEN, clone3),
+	ONLY(XEN, prctl, 0, INT_MASK, PR_SET_PDEATHSIG),
+	ANY(XEN, getppid),
+	ANY(XEN, exit_group),
+	ONLY(XEN, pidfd_send_signal, 1, INT_MASK, SIGKILL),
+	ONLY(XEN, waitid, 0, INT_MASK, BY_PIDFD),
+#ifdef SYS_poll
+	ONLY(XEN, poll, 1, INT_MASK, 1),
+#endif
+#ifdef SYS_ppoll
+	ONLY(XEN, ppoll, 1, INT_MASK, 1),
+#endif
+#ifdef SYS_ppoll_time64
+	ONLY(XEN, ppoll_time64, 1, INT_MASK, 1),
+#endif
 	/* paging: the descriptor (by its call, or by its device where that is refused), and what is asked of it */
 	ANY(PAGER, userfaultfd),
 #ifdef SYS_open

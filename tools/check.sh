@@ -74,6 +74,7 @@ fixed=()
 
 stage format bash tools/format.sh --check
 stage layers python3 tools/layers.py
+stage cross bash tools/cross.sh
 
 stage gcc compile gcc -Dbench=enabled && tested gcc-tests gcc testlog $every
 stage benches ninja -C "$out/gcc" -j "$jobs" $(basename -as .c bench/*.c | sed 's|^|bench/bench-|')

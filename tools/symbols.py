@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Checks that four places name the same functions: the shared library, the symbol map, the headers, the man pages.
 
-usage: symbols.py --root ROOT [--so FILE] [--archive FILE]
+usage: symbols.py --root ROOT [--so FILE] [--archive FILE] [--small FILE..]
 
  - symbols exported by the .so = names in lib/pagehint.map = PAGEHINT_API declarations = bold names in man/*.3.scd
+ - a small library of its own, lib/ROOM/NAME.map, has functions in headers and man pages that are not the core's; --small is
+   a built one, libNAME.so*, which exports just these
  - every global symbol that the static archive defines starts with pagehint_ or ph_
  - every page of section 3 has its eight sections
  - every error that a header names in the Return: of a function stands in ERRORS of the page that owns it
@@ -86,18 +88,43 @@ def missing_errors(root, pages):
             yield f"{owners[0].path.name}: ERRORS does not have {error}, which {name} may return"
 
 
-def check(root, so, archive):
+def small_libraries(root):
+    """Map file of each library beside the core -> its functions."""
+    return {path: from_map(path) for path in sorted((root / "lib").glob("*/*.map"))}
+
+
+def check_small(root, maps, places, built):
+    for path, names in maps.items():
+        if not names:
+            yield f"{path.relative_to(root)}: names nothing: nothing was checked"
+        for place, there in places.items():
+            for name in sorted(names - there):
+                yield f"{name}: not in {place} (but in {path.relative_to(root)})"
+    for so in built:
+        owners = [names for path, names in maps.items() if so.name.startswith(f"lib{path.stem}.so")]
+        if len(owners) != 1:
+            yield f"{so.name}: {len(owners)} maps lib/*/NAME.map fit its name, 1 was expected"
+            continue
+        yield from differences({so.name: from_so(so), "its map": owners[0]})
+
+
+def check(root, so, archive, built=()):
     pages = [p for p in manpages.pages(root / "man") if p.section == "3"]
+    declared = from_headers(root)
+    documented = set().union(*(p.documented() for p in pages))
+    maps = small_libraries(root)
+    yield from check_small(root, maps, {"the headers": declared, "the man pages": documented}, built)
+    elsewhere = set().union(*maps.values())
     sets = {
         "the map": from_map(root / "lib" / "pagehint.map"),
-        "the headers": from_headers(root),
-        "the man pages": set().union(*(p.documented() for p in pages)),
+        "the headers": declared - elsewhere,
+        "the man pages": documented - elsewhere,
     }
     if so:
         sets["the library"] = from_so(so)
     yield from differences(sets)
     for page in manpages.pages(root / "man"):
-        for name in sorted(page.documented() - sets["the headers"]):
+        for name in sorted(page.documented() - declared):
             if page.section != "3":
                 yield f"{page.path.name}: names {name}, which no header declares"
     for page in pages:
@@ -119,8 +146,9 @@ def main():
     parser.add_argument("--root", type=pathlib.Path, required=True)
     parser.add_argument("--so", type=pathlib.Path)
     parser.add_argument("--archive", type=pathlib.Path)
+    parser.add_argument("--small", type=pathlib.Path, nargs="*", default=[])
     args = parser.parse_args()
-    found = list(check(args.root, args.so, args.archive))
+    found = list(check(args.root, args.so, args.archive, args.small))
     for line in found:
         print(line)
     print(f"symbols: {len(found)} differences")

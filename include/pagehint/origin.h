@@ -78,6 +78,8 @@ struct pagehint_origin_free {
  * quiesce:   optional. Asks caches to let go of what they hide; never waits.
  * explain:   optional.
  * destroy:   optional.
+ * zeroed:    optional. This isolated run was discarded and reads as zero; comes before its release as reported, and only from
+ *            backends that promise PAGEHINT_BACKEND_READS_ZERO.
  */
 struct pagehint_origin_ops {
 	size_t struct_size;
@@ -95,6 +97,7 @@ struct pagehint_origin_ops {
 	void (*quiesce)(void *ctx);
 	void (*explain)(void *ctx, const struct pagehint_sink *sink);
 	void (*destroy)(void *ctx);
+	void (*zeroed)(void *ctx, const struct pagehint_run *run);
 };
 
 /**

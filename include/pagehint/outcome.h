@@ -33,12 +33,18 @@ enum {
 	PAGEHINT_WHY_MADV_FREE = 11,    /* lazily freed: the kernel takes it under pressure */
 	PAGEHINT_WHY_ZEROED = 12,       /* content is zero now, the memory is still paid for */
 	PAGEHINT_WHY_NOT_TRIED = 13,    /* the backend stopped before it came to this run */
-	PAGEHINT_WHY_UFFD = 14,      /* the region is registered with a userfaultfd that the needed call would break */
-	PAGEHINT_WHY_FORKED = 15,    /* the handle belongs to the parent process */
-	PAGEHINT_WHY_GONE = 16,      /* the device or hypervisor on the other side is gone */
-	PAGEHINT_WHY_REENTRY = 17,   /* called from inside one of the backend's own callbacks */
-	PAGEHINT_WHY_IN_FLIGHT = 18, /* a pager is bringing these pages at this moment */
-	PAGEHINT_WHY_COUNT = 19
+	PAGEHINT_WHY_UFFD = 14,    /* the region is registered with a userfaultfd that the needed call would break */
+	PAGEHINT_WHY_FORKED = 15,  /* the handle belongs to the parent process */
+	PAGEHINT_WHY_GONE = 16,    /* the device or hypervisor on the other side is gone */
+	PAGEHINT_WHY_REENTRY = 17, /* called from inside one of the backend's own callbacks */
+	PAGEHINT_WHY_HOLE = 18,  /* no frame there that the hypervisor would take: a hole, or one it does not give up */
+	PAGEHINT_WHY_LIMIT = 19, /* it would have more memory than it may */
+	PAGEHINT_WHY_NO_MEMORY = 20,  /* the layer below has none (of this kind) */
+	PAGEHINT_WHY_PRESENT = 21,    /* a populate met memory that was there already */
+	PAGEHINT_WHY_MAPPED = 22,     /* somebody else maps it: lazy: freed once the last has let go; kept: not taken */
+	PAGEHINT_WHY_UNSCRUBBED = 23, /* it could not be wiped, so it was not given away */
+	PAGEHINT_WHY_IN_FLIGHT = 24,  /* a pager is bringing these pages at this moment */
+	PAGEHINT_WHY_COUNT = 25
 };
 
 /**

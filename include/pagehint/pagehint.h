@@ -1,7 +1,6 @@
 /*
  * pagehint.h: what the library is as a whole: its version, what was built in, and every syscall it may make.
- * It includes no other header of the library: take the ones you need (zone.h, cache.h, flush.h, map.h, gate.h, backend.h,
- * host.h, bitmap.h, origin.h, reporter.h, source.h, pager.h, pager_backend.h).
+ * It includes no other header of the library: take the ones you need.
  */
 #ifndef PAGEHINT_PAGEHINT_H
 #define PAGEHINT_PAGEHINT_H
@@ -20,8 +19,10 @@ PAGEHINT_BEGIN
 PAGEHINT_API const char *pagehint_version(void);
 
 /* features that may be built in */
-#define PAGEHINT_FEATURE_MADVISE 1u /* the madvise backend */
-#define PAGEHINT_FEATURE_PAGER 8u   /* the pager: userfaultfd */
+#define PAGEHINT_FEATURE_MADVISE 1u  /* the madvise backend */
+#define PAGEHINT_FEATURE_PAGER 8u    /* the pager: userfaultfd */
+#define PAGEHINT_FEATURE_XEN 32u     /* pagehint_xen_open: hypercalls through privcmd */
+#define PAGEHINT_FEATURE_XENCALL 64u /* built beside it: libpagehint-xen, hypercalls through libxencall */
 
 /** pagehint_features - bits PAGEHINT_FEATURE_* of what was built in. Thread: any.  Cost: O(1).  Since: 0.1 */
 PAGEHINT_API uint64_t pagehint_features(void);
@@ -42,6 +43,8 @@ struct pagehint_syscall {
 #define PAGEHINT_SYSCALLS_MAP 2u     /* pagehint_map_add */
 #define PAGEHINT_SYSCALLS_MADVISE 4u /* the madvise backend */
 #define PAGEHINT_SYSCALLS_PAGER 8u   /* a pager, and a file as its source */
+#define PAGEHINT_SYSCALLS_VHOST 16u  /* the device behind a vhost-user socket */
+#define PAGEHINT_SYSCALLS_XEN 32u    /* pagehint_xen_open and handles made by it, own memory, the kernel's balloon */
 
 /**
  * pagehint_syscalls - every syscall that the library makes, with the argument values it uses

@@ -37,6 +37,7 @@ struct pagehint_zone;
 #define PAGEHINT_ZONE_STRICT 2u /* one more bit a frame: a free of any other order than the allocation's is refused */
 #define PAGEHINT_ZONE_LADDER 4u /* one more bit a frame: free runs below the granule can be reported, too */
 #define PAGEHINT_ZONE_STALE 8u  /* frames that are added may hold memory already; default: fresh, nothing to return */
+#define PAGEHINT_ZONE_SCRUB 16u /* one more bit a frame: what may hold old bytes is known (scrub.h) */
 
 /**
  * struct pagehint_zone_opts - fixed for the life of a zone
@@ -141,7 +142,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_alloc(struct pagehint_zone *z
  * orders 0-5, 6-11 and 12-17 it tracks frames, not blocks: an aligned part of a block may be freed (the rest stays out), and
  * neighbours may be freed in one call; no frame is lost or doubled by that. PAGEHINT_ZONE_STRICT refuses those, too.
  * Return: 0; -EALREADY not out (double free; it may sit in a cache); -EINVAL order, misaligned, or out in another order;
- * -ERANGE not in a present section.
+ * -ERANGE not in a present section. When two threads free the same at once, one is refused; in the rarest case, while caches
+ * pass the frame on, a third free of it is, too: then it is out still.
  * Thread: any.   Cost: about three atomics.   Since: 0.1
  */
 PAGEHINT_API int pagehint_zone_free(struct pagehint_zone *zone, uint64_t frame, uint32_t order);

@@ -2,6 +2,7 @@
 
 #include "alloc/level.h"
 #include "alloc/ops.h"
+#include "alloc/scrub.h"
 #include "alloc/sets.h"
 #include "alloc/track.h"
 
@@ -22,10 +23,10 @@ struct ph_versions ph_zone_versions(const struct pagehint_zone *z)
 int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct pagehint_cache *self,
 			  const struct ph_versions *before)
 {
-	struct ph_versions after = ph_zone_versions(z);
-	if (before->put != after.put || before->begun != after.begun || before->begun != before->ended)
+	if (atomic_load(&z->holding) != 0 || ph_cache_any_moving(z, self) || pagehint_zone_hidden(z) != 0)
 		return 0;
-	return atomic_load(&z->holding) == 0 && !ph_cache_any_moving(z, self) && pagehint_zone_hidden(z) == 0;
+	struct ph_versions after = ph_zone_versions(z);
+	return before->put == after.put && before->begun == after.begun && before->begun == before->ended;
 }
 
 int ph_zone_take_slow(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint32_t want,
@@ -51,10 +52,15 @@ int ph_zone_take(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t
 	int r = ph_level_search(z, order, want, ret, ret_mask);
 	if (ph_unlikely(r < 0))
 		r = ph_zone_take_slow(z, cache, order, want, ret, ret_mask);
-	if (ph_likely(r == 0))
-		atomic_fetch_add(&ph_zone_head(z, ret->slot)->taken, (uint64_t)ph_popcount(*ret_mask)
-									     << (order / 6 * 6));
-	return r;
+	if (ph_unlikely(r < 0))
+		return r;
+	uint64_t frames = (uint64_t)ph_popcount(*ret_mask) << (order / 6 * 6);
+	if (cache != NULL) /* its own count: no atomic */
+		atomic_store_explicit(&cache->taken, atomic_load_explicit(&cache->taken, memory_order_relaxed) + frames,
+				      memory_order_relaxed);
+	else
+		atomic_fetch_add(&ph_zone_head(z, ret->slot)->taken, frames);
+	return 0;
 }
 
 int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame)
@@ -88,6 +94,11 @@ static int check_present(const struct pagehint_zone *z, uint32_t slot, uint32_t 
 	return 0;
 }
 
+int ph_zone_refusal(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order, int r)
+{
+	return r == -EALREADY && check_present(z, slot, offset, order) < 0 ? -ERANGE : r;
+}
+
 int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, struct ph_place *ret_place)
 {
 	if (ph_unlikely(order > PAGEHINT_ORDER_MAX || (frame & ((UINT64_C(1) << order) - 1)) != 0))
@@ -99,7 +110,8 @@ int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, str
 	int r = ph_zone_is_tracked(z) ? ph_track_in(z, (uint32_t)slot, offset, order)
 				      : check_present(z, (uint32_t)slot, offset, order);
 	if (ph_unlikely(r < 0))
-		return r == -EALREADY ? (check_present(z, (uint32_t)slot, offset, order) < 0 ? -ERANGE : r) : r;
+		return ph_zone_refusal(z, (uint32_t)slot, offset, order, r);
+	ph_scrub_freed(z, (uint32_t)slot, offset, 1u << order);
 	*ret_place = ph_place_of((uint32_t)slot, offset, order);
 	return 0;
 }

@@ -301,8 +301,8 @@ int ph_harvest(struct pagehint_zone *z, const struct pagehint_harvest *ask, stru
 
 void ph_harvest_depart(struct pagehint_zone *z, uint64_t frames)
 {
-	atomic_fetch_sub(&z->isolated, frames);
 	atomic_fetch_add(&z->in_flight, frames);
+	atomic_fetch_sub(&z->isolated, frames);
 }
 
 void ph_harvest_release(struct pagehint_zone *z, const struct pagehint_run *run, uint32_t how)
@@ -310,9 +310,12 @@ void ph_harvest_release(struct pagehint_zone *z, const struct pagehint_run *run,
 	PH_FOR_SECTIONS (part, run->frame, run->frames)
 		if (how == PAGEHINT_RELEASE_REPORTED)
 			ph_sets_reported(z, (uint32_t)ph_zone_slot(z, part.frame), part.offset, part.frames);
-	/* what was in flight comes back first; only this thread changes the two */
+	ph_zone_put_range(z, run->frame, run->frames);
+	/*
+	 * Only now: whoever finds nothing in the tree must see them here. What was in flight comes back first; only this thread
+	 * changes the two.
+	 */
 	uint64_t flying = atomic_load(&z->in_flight), back = flying < run->frames ? flying : run->frames;
 	atomic_fetch_sub(&z->in_flight, back);
 	atomic_fetch_sub(&z->isolated, run->frames - back);
-	ph_zone_put_range(z, run->frame, run->frames);
 }

@@ -55,15 +55,15 @@ void ph_level_publish(struct pagehint_zone *z, uint32_t slot, uint32_t level, ui
 
 void ph_level_put(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask)
 {
-	atomic_fetch_add(&ph_zone_head(z, slot)->put, ph_popcount(mask) * level_frames(level));
 	ph_level_publish(z, slot, level, word, mask);
+	atomic_fetch_add(&ph_zone_head(z, slot)->put, ph_popcount(mask) * level_frames(level));
 }
 
 void ph_level_put_block(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order)
 {
 	struct ph_place p = ph_place_of(slot, offset, order);
-	atomic_fetch_add(&ph_zone_head(z, slot)->put, UINT64_C(1) << order);
 	ph_level_publish(z, slot, p.level, p.word, ph_order_mask(order, p.bit));
+	atomic_fetch_add(&ph_zone_head(z, slot)->put, UINT64_C(1) << order);
 }
 
 void ph_level_put_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames)
@@ -85,7 +85,7 @@ static int claim_bits(struct pagehint_zone *z, uint32_t slot, uint32_t level, ui
 	while ((v & mask) == mask) {
 		if (!atomic_compare_exchange_strong(p, &v, v & ~mask))
 			continue;
-		ph_summary_moved(z, slot, level, word, v, v & ~mask);
+		ph_summary_moved(z, slot, level, word, ph_level_class(v), v & ~mask);
 		*ret_old = v;
 		return 1;
 	}

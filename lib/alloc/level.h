@@ -39,7 +39,10 @@ int ph_level_search_blind(struct pagehint_zone *z, uint32_t order, uint32_t want
 /* Takes exactly these bits of one word if all are free (also inside a bigger block). Returns 1 taken, 0 not free. */
 int ph_level_claim(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
 
-/* Adds bits of one word to the tree and merges upwards; whoever calls has counted them as put. */
+/*
+ * Adds bits of one word to the tree and merges upwards; whoever calls counts them as put, and only afterwards. So frames that were
+ * put before a count was read can be found from then on, and what a look misses that began earlier shows in the count.
+ */
 void ph_level_publish(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
 
 /* The same, counted. */

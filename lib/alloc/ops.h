@@ -5,7 +5,10 @@
 #ifndef PH_ALLOC_OPS_H
 #define PH_ALLOC_OPS_H
 
+#include <errno.h>
+
 #include "alloc/cache.h"
+#include "alloc/track.h"
 #include "alloc/zone.h"
 
 /*
@@ -14,10 +17,22 @@
  */
 int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, struct ph_place *ret_place);
 
-/* pagehint_zone_alloc; `cache` (may be NULL) is drained when nothing else helps. */
+/* The same for a frame at an offset of a slot that is in use: 0, -ERANGE, -EALREADY, -EINVAL. */
+int ph_zone_refusal(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order, int r);
+static inline int ph_zone_untrack_frame(struct pagehint_zone *z, uint32_t slot, uint32_t offset)
+{
+	if (!ph_zone_is_tracked(z))
+		return ph_likely(ph_zone_is_present(z, slot, offset)) ? 0 : -ERANGE;
+	int r = ph_track_in(z, slot, offset, 0);
+	return ph_likely(r == 0) ? 0 : ph_zone_refusal(z, slot, offset, 0, r);
+}
+
+/* pagehint_zone_alloc; `cache` (may be NULL) counts what is taken, and is drained when nothing else helps. */
 int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame);
 
-#define PH_SLOW_TRIES 4 /* looks before a refusal says that it cannot tell */
+#ifndef PH_SLOW_TRIES /* looks before a refusal says that it cannot tell; fewer where a test goes through every order */
+#define PH_SLOW_TRIES 4
+#endif
 
 /* What changes when a look at the tree may have missed something: sums that only grow, and may wrap. */
 struct ph_versions {
@@ -26,9 +41,10 @@ struct ph_versions {
 struct ph_versions ph_zone_versions(const struct pagehint_zone *z);
 
 /*
- * A look at every word, begun at `before`, found nothing. Is that the truth? Nothing came in and nothing was between two levels
- * meanwhile, nobody holds frames that he may give back or has not yet put into his cache, and (asked last, for they end up
- * there) none are hidden. `self`: the caller's own cache, or NULL.
+ * A look at every word, begun at `before`, found nothing. Is that the truth? Nobody holds frames that he may give back or has
+ * not yet put into his cache, none are hidden (asked after that, for they end up there), and nothing came in and nothing was
+ * between two levels meanwhile (asked last: whatever stopped being hidden while we asked has come in by then, and is counted).
+ * `self`: the caller's own cache, or NULL.
  */
 int ph_zone_nothing_moved(const struct pagehint_zone *z, const struct pagehint_cache *self,
 			  const struct ph_versions *before);

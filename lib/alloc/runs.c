@@ -6,6 +6,7 @@
 
 #include "alloc/level.h"
 #include "alloc/ops.h"
+#include "alloc/scrub.h"
 #include "alloc/sets.h"
 #include "alloc/track.h"
 
@@ -136,12 +137,16 @@ static int take_in_runs(struct pagehint_zone *z, uint64_t frames, struct pagehin
 /* They could not be had. Single frames would do, so what decides is how many are free, and whether some may still come. */
 static int refusal(const struct pagehint_zone *z, uint64_t frames, int fits)
 {
-	uint64_t put, taken;
+	uint64_t put, taken, put_after;
 	ph_zone_counts(z, &put, &taken);
 	int enough = put - taken >= frames;
 	if ((fits && enough) || atomic_load(&z->holding) != 0 || ph_cache_any_moving(z, NULL))
 		return -EAGAIN;
-	return pagehint_zone_hidden(z) != 0 ? -EAGAIN : -ENOSPC;
+	if (pagehint_zone_hidden(z) != 0)
+		return -EAGAIN;
+	/* what stopped being hidden while we asked has come in by now */
+	ph_zone_counts(z, &put_after, &taken);
+	return put == put_after ? -ENOSPC : -EAGAIN;
 }
 
 int pagehint_zone_alloc_runs(struct pagehint_zone *zone, uint64_t frames, struct pagehint_run *runs, uint32_t max_runs,
@@ -268,6 +273,8 @@ int pagehint_zone_free_runs(struct pagehint_zone *zone, const struct pagehint_ru
 		r = untrack_range(zone, runs[done].frame, runs[done].frames);
 		if (r < 0)
 			break;
+		PH_FOR_SECTIONS (part, runs[done].frame, runs[done].frames)
+			ph_scrub_freed(zone, (uint32_t)ph_zone_slot(zone, part.frame), part.offset, part.frames);
 		ph_zone_put_range(zone, runs[done].frame, runs[done].frames);
 	}
 	if (ret_done != NULL)

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/patience.h"
+#include "base/sys_peer.h"
 #define USERFAULTFD_NEW _IO(0xAA, 0x00) /* USERFAULTFD_IOC_NEW of newer headers */
 
 static int64_t result(int64_t value)
@@ -171,12 +173,6 @@ static int real_userfaultfd(void *ctx, int flags)
 	return fd;
 }
 
-static int real_ioctl(void *ctx, int fd, unsigned long request, void *argument)
-{
-	(void)ctx;
-	return (int)result(ioctl(fd, request, argument));
-}
-
 static int real_mprotect_none(void *ctx, void *addr, size_t length)
 {
 	(void)ctx;
@@ -194,6 +190,32 @@ static void real_unmap_memory(void *ctx, void *addr, size_t length)
 {
 	(void)ctx;
 	munmap(addr, length);
+}
+
+static int64_t real_write(void *ctx, int fd, const void *buffer, size_t length)
+{
+	(void)ctx;
+	int64_t r;
+	do
+		r = result(write(fd, buffer, length));
+	while (r == -EINTR);
+	return r;
+}
+
+static int64_t real_ioctl(void *ctx, int fd, unsigned long request, void *arg)
+{
+	(void)ctx;
+	return result(syscall(SYS_ioctl, fd, request, arg)); /* the C library's cuts the result to an int */
+}
+
+static int real_map_file(void *ctx, int fd, size_t length, void **ret_addr)
+{
+	(void)ctx;
+	void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	*ret_addr = p;
+	return 0;
 }
 
 const struct ph_sys ph_sys_real = {
@@ -217,8 +239,19 @@ const struct ph_sys ph_sys_real = {
 	.poll_pri = real_poll_pri,
 	.poll_in = real_poll_in,
 	.userfaultfd = real_userfaultfd,
-	.ioctl = real_ioctl,
 	.mprotect_none = real_mprotect_none,
 	.map_memory = real_map_memory,
 	.unmap_memory = real_unmap_memory,
+	.map_shared = ph_peer_map_shared,
+	.memfd = ph_peer_memfd,
+	.receive = ph_peer_receive,
+	.send = ph_peer_send,
+	.nonblock = ph_peer_nonblock,
+	.epoll_new = ph_peer_epoll_new,
+	.epoll_set = ph_peer_epoll_set,
+	.epoll_look = ph_peer_epoll_look,
+	.write = real_write,
+	.ioctl = real_ioctl,
+	.map_file = real_map_file,
+	.open_within = ph_sys_open_within,
 };

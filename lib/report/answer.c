@@ -171,10 +171,31 @@ static void settle(struct ph_cycle *cycle, const struct pagehint_run *run, const
 		release_kept(cycle, run);
 }
 
+/*
+ * Tells the origin what reads as zero now. Runs may have been merged into one call, of which the promise only holds when all of it
+ * was freed: so the whole batch must have been.
+ */
+static void tell_zeroed(const struct ph_cycle *cycle, const struct ph_batch *batch, uint32_t n)
+{
+	const struct pagehint_origin_ops *ops = &cycle->origin->ops;
+	if (ops->zeroed == NULL || n < batch->n ||
+	    !(pagehint_backend_caps(cycle->backend) & PAGEHINT_BACKEND_READS_ZERO))
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct pagehint_outcome *o = &cycle->outcomes[i];
+		if (o->kept != 0 || o->lazy != 0 || o->failed != 0 ||
+		    o->freed + o->absent + o->accepted != bytes_of(cycle, batch->runs[i].frames))
+			return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		ops->zeroed(cycle->origin->ctx, &batch->runs[i]);
+}
+
 static void answered(struct ph_cycle *cycle, struct ph_batch *batch, uint32_t n, uint64_t now_ns)
 {
 	struct sum sum = { 0, 0, 0, PAGEHINT_WHY_NONE, 0 };
 	ph_queue_close(&cycle->queue, batch);
+	tell_zeroed(cycle, batch, n);
 	for (uint32_t i = 0; i < batch->n; i++)
 		settle(cycle, &batch->runs[i], i < n ? &cycle->outcomes[i] : NULL, &sum);
 	cycle->counts.failed += sum.failed;

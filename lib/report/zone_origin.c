@@ -7,6 +7,12 @@
 
 #include "alloc/cache.h"
 #include "alloc/harvest.h"
+#include "alloc/scrub.h"
+
+static void zeroed(void *ctx, const struct pagehint_run *run)
+{
+	ph_scrub_zeroed(ctx, run);
+}
 
 static int next_span(void *ctx, uint64_t from, struct pagehint_run *ret_span)
 {
@@ -69,6 +75,7 @@ int pagehint_zone_origin_new(struct pagehint_zone *zone, struct pagehint_origin 
 		.quiesce = quiesce,
 		.explain = explain,
 		.destroy = destroy,
+		.zeroed = zeroed,
 	};
 	if (atomic_exchange(&zone->origin, 1) != 0)
 		return -EBUSY;

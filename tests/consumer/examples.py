@@ -21,6 +21,15 @@ def installed_pages(where, man):
                 sys.exit(f"{name}({page.section}): {len(found)} pages installed")
 
 
+def package_of(where, source):
+    """The library that a program links: a small one where it includes its header, else the library."""
+    text = source.read_text(encoding="utf-8")
+    for pc in where.libdir.glob("pkgconfig/pagehint-*.pc"):
+        if f"<pagehint/{pc.stem.removeprefix('pagehint-')}.h>" in text:
+            return pc.stem
+    return "pagehint"
+
+
 def main():
     build, root = sys.argv[1], pathlib.Path(sys.argv[2])
     wrong = ran = 0
@@ -30,7 +39,8 @@ def main():
             return 1
         for source in sorted((directory / "examples").glob("*.c")):
             program = source.with_suffix("")
-            done = subprocess.run(["cc", *WARNINGS, "-g", source, *where.flags("--cflags", "--libs"), "-o", program],
+            flags = where.flags("--cflags", "--libs", package=package_of(where, source))
+            done = subprocess.run(["cc", *WARNINGS, "-g", source, *flags, "-o", program],
                                   env=where.env, capture_output=True, text=True)
             if done.returncode == 0:
                 done = subprocess.run([program], env=where.env, capture_output=True, text=True, timeout=60)

@@ -20,12 +20,14 @@ class Installed:
         if len(pc) != 1:
             raise SystemExit(f"{len(pc)} files pagehint.pc were installed, 1 was expected")
         self.libdir = pc[0].parent.parent
-        # a destdir is a sysroot: pkg-config then finds what the .pc file says below it
-        self.env = dict(os.environ, PKG_CONFIG_LIBDIR=str(pc[0].parent), PKG_CONFIG_SYSROOT_DIR=str(where),
+        # a destdir is a sysroot: pkg-config then finds what the .pc file says below it; what others installed is where it always is
+        system = subprocess.run(["pkg-config", "--variable", "pc_path", "pkg-config"], check=True, capture_output=True, text=True)
+        path = f"{pc[0].parent}:{system.stdout.strip()}"
+        self.env = dict(os.environ, PKG_CONFIG_LIBDIR=path, PKG_CONFIG_SYSROOT_DIR=str(where),
                         LD_LIBRARY_PATH=str(self.libdir))
 
-    def flags(self, *args):
-        out = subprocess.run(["pkg-config", *args, "pagehint"], env=self.env, check=True, capture_output=True, text=True)
+    def flags(self, *args, package="pagehint"):
+        out = subprocess.run(["pkg-config", *args, package], env=self.env, check=True, capture_output=True, text=True)
         return shlex.split(out.stdout)
 
     def headers(self):

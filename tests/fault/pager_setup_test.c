@@ -45,7 +45,7 @@ static int faulty_close(void *ctx, int fd)
 	return ph_sys_real.close(ctx, fd);
 }
 
-static int faulty_ioctl(void *ctx, int fd, unsigned long request, void *argument)
+static int64_t faulty_ioctl(void *ctx, int fd, unsigned long request, void *argument)
 {
 	int poison = (request & 0xff) == 0x08;
 	if (poison && f.no_poison)

@@ -102,7 +102,7 @@ static void be_first(enum call call, int fd, void *argument)
 	}
 }
 
-static int faulty_ioctl(void *ctx, int fd, unsigned long request, void *argument)
+static int64_t faulty_ioctl(void *ctx, int fd, unsigned long request, void *argument)
 {
 	enum call call = call_of(request);
 	if (call == CALLS || !strikes(call))

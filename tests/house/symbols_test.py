@@ -84,6 +84,25 @@ class Symbols(unittest.TestCase):
             self.assertEqual(symbols.from_headers(root), {"pagehint_a_do", "pagehint_a_name"})
             self.assertEqual(symbols.errors_of(root), {"pagehint_a_do": {"EINVAL", "ENOMEM"}})
 
+    def test_small_library(self):
+        header = HEADER + "PAGEHINT_API int pagehint_b_do(void);\n"
+        page = PAGE.replace("# DESCRIPTION", "int *pagehint_b_do*(void);\n# DESCRIPTION")
+        small = "V int pagehint_b_do(void) { return 0; }\n"
+
+        def found(symbol_map="X { global: pagehint_b_do; local: *; };\n", header=header, page=page, more=""):
+            files = {"include/pagehint/a.h": header, "lib/pagehint.map": MAP, "man/pagehint_a.3.scd": page,
+                     "lib/b/pagehint-b.map": symbol_map, "a.c": SOURCE, "b.c": SOURCE.splitlines()[0] + "\n" + small + more}
+            with tree(files) as root:
+                for name, out in [("a", "a.so"), ("b", "libpagehint-b.so.0.1.0")]:
+                    subprocess.run(["cc", "-shared", "-fPIC", "-fvisibility=hidden", f"{name}.c", "-o", out], cwd=root, check=True)
+                return list(symbols.check(root, root / "a.so", None, [root / "libpagehint-b.so.0.1.0"]))
+
+        self.assertEqual(found(), [])
+        self.assert_one(found(header=HEADER), "pagehint_b_do: not in the headers (but in lib/b/pagehint-b.map)")
+        self.assert_one(found(page=PAGE), "pagehint_b_do: not in the man pages")
+        self.assert_one(found(more="V int pagehint_c_do(void) { return 0; }\n"), "pagehint_c_do: not in its map")
+        self.assertTrue(any("nothing was checked" in line for line in found(symbol_map="X { local: *; };\n")))
+
     def test_empty_tree(self):
         with tree({"lib/pagehint.map": "X {};\n", "include/pagehint/a.h": "", "man/x.3.scd": "x(3)\n"}) as root:
             self.assertTrue(any("nothing was checked" in line for line in symbols.check(root, None, None)))

@@ -118,6 +118,29 @@ static void test_values(void **state)
 	assert_false(ALLOWED(EVERYBODY, SYS_clone, 0));
 }
 
+static void test_xen(void **state)
+{
+	(void)state;
+	const uint32_t xen = PAGEHINT_SYSCALLS_XEN, others = EVERYBODY;
+	assert_true(load(xen) > 0);
+	assert_true(ALLOWED(xen, SYS_openat, (uint64_t)AT_FDCWD, 0, O_RDWR | O_CLOEXEC));
+	assert_true(ALLOWED(xen, SYS_ioctl, 3, 0x305000, 0));
+	assert_true(ALLOWED(xen, SYS_ioctl, 3, 0x205004, 0));
+	assert_false(ALLOWED(xen, SYS_ioctl, 3, 0x5401, 0));
+	assert_false(ALLOWED(others, SYS_ioctl, 3, 0x305000, 0));
+	assert_true(ALLOWED(xen, SYS_pidfd_send_signal, 3, 9, 0));
+	assert_false(ALLOWED(xen, SYS_pidfd_send_signal, 3, 15, 0));
+	assert_false(ALLOWED(xen, SYS_execve, 0));
+	/* hypercalls are there unless they were left out, and the small library never without them */
+	const uint64_t features = pagehint_features();
+	assert_true((features & PAGEHINT_FEATURE_XENCALL) == 0 || (features & PAGEHINT_FEATURE_XEN) != 0);
+#ifdef BUILT_WITHOUT_XEN
+	assert_false(features & (PAGEHINT_FEATURE_XEN | PAGEHINT_FEATURE_XENCALL));
+#elif defined(__x86_64__) && __SIZEOF_POINTER__ == 8
+	assert_true(features & PAGEHINT_FEATURE_XEN);
+#endif
+}
+
 static void test_version(void **state)
 {
 	(void)state;
@@ -132,10 +155,8 @@ static void test_version(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_shape),
-		cmocka_unit_test(test_room),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_version),
+		cmocka_unit_test(test_shape), cmocka_unit_test(test_room),    cmocka_unit_test(test_values),
+		cmocka_unit_test(test_xen),   cmocka_unit_test(test_version),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
