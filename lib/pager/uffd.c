@@ -32,7 +32,7 @@ int ph_uffd_open(const struct ph_sys *sys, uint64_t need, uint64_t want, uint64_
 	int fd = sys->userfaultfd(sys->ctx, O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return fd;
-	int r = sys->ioctl(sys->ctx, fd, UFFDIO_API, &api);
+	int r = (int)sys->ioctl(sys->ctx, fd, UFFDIO_API, &api);
 	(void)sys->close(sys->ctx, fd);
 	if (r < 0)
 		return r;
@@ -43,7 +43,7 @@ int ph_uffd_open(const struct ph_sys *sys, uint64_t need, uint64_t want, uint64_
 		return fd;
 	api = (struct uffdio_api) { .api = UFFD_API, .features = (api.features & want) | need };
 	*ret_features = api.features;
-	r = sys->ioctl(sys->ctx, fd, UFFDIO_API, &api);
+	r = (int)sys->ioctl(sys->ctx, fd, UFFDIO_API, &api);
 	if (r == 0)
 		return fd;
 	(void)sys->close(sys->ctx, fd);
@@ -53,7 +53,7 @@ int ph_uffd_open(const struct ph_sys *sys, uint64_t need, uint64_t want, uint64_
 int ph_uffd_register(const struct ph_sys *sys, int fd, uint64_t addr, uint64_t bytes, uint64_t mode, uint32_t *ret_can)
 {
 	struct uffdio_register all = { .range = { addr, bytes }, .mode = mode };
-	int r = sys->ioctl(sys->ctx, fd, UFFDIO_REGISTER, &all);
+	int r = (int)sys->ioctl(sys->ctx, fd, UFFDIO_REGISTER, &all);
 	if (r < 0)
 		return r;
 	*ret_can = ((all.ioctls >> _UFFDIO_COPY & 1) != 0 ? PH_UFFD_CAN_COPY : 0) |
@@ -68,7 +68,7 @@ int ph_uffd_register(const struct ph_sys *sys, int fd, uint64_t addr, uint64_t b
 int ph_uffd_unregister(const struct ph_sys *sys, int fd, uint64_t addr, uint64_t bytes)
 {
 	struct uffdio_range range = { addr, bytes };
-	return sys->ioctl(sys->ctx, fd, UFFDIO_UNREGISTER, &range);
+	return (int)sys->ioctl(sys->ctx, fd, UFFDIO_UNREGISTER, &range);
 }
 
 /* Newer kernels say -EAGAIN in the count itself, older ones leave it 0: neither is progress. No call does more than asked. */
@@ -94,7 +94,7 @@ int ph_uffd_copy(const struct ph_sys *sys, int fd, uint64_t to, const void *from
 		.mode = ((mode & PH_UFFD_DONTWAKE) != 0 ? UFFDIO_COPY_MODE_DONTWAKE : 0) |
 			((mode & PH_UFFD_PROTECT) != 0 ? UFFDIO_COPY_MODE_WP : 0),
 	};
-	int r = sys->ioctl(sys->ctx, fd, UFFDIO_COPY, &c);
+	int r = (int)sys->ioctl(sys->ctx, fd, UFFDIO_COPY, &c);
 	return settle(r, c.copy, bytes, ret_done);
 }
 
@@ -104,7 +104,7 @@ int ph_uffd_zero(const struct ph_sys *sys, int fd, uint64_t to, uint64_t bytes, 
 		.range = { to, bytes },
 		.mode = (mode & PH_UFFD_DONTWAKE) != 0 ? UFFDIO_ZEROPAGE_MODE_DONTWAKE : 0,
 	};
-	int r = sys->ioctl(sys->ctx, fd, UFFDIO_ZEROPAGE, &z);
+	int r = (int)sys->ioctl(sys->ctx, fd, UFFDIO_ZEROPAGE, &z);
 	return settle(r, z.zeropage, bytes, ret_done);
 }
 
@@ -115,14 +115,14 @@ int ph_uffd_continue(const struct ph_sys *sys, int fd, uint64_t to, uint64_t byt
 		.mode = ((mode & PH_UFFD_DONTWAKE) != 0 ? UFFDIO_CONTINUE_MODE_DONTWAKE : 0) |
 			((mode & PH_UFFD_PROTECT) != 0 ? CONTINUE_MODE_WP : 0),
 	};
-	int r = sys->ioctl(sys->ctx, fd, UFFDIO_CONTINUE, &c);
+	int r = (int)sys->ioctl(sys->ctx, fd, UFFDIO_CONTINUE, &c);
 	return settle(r, c.mapped, bytes, ret_done);
 }
 
 int ph_uffd_poison(const struct ph_sys *sys, int fd, uint64_t to, uint64_t bytes, uint32_t mode, uint64_t *ret_done)
 {
 	struct poison p = { .range = { to, bytes }, .mode = (mode & PH_UFFD_DONTWAKE) != 0 ? 1 : 0 };
-	int r = sys->ioctl(sys->ctx, fd, IOCTL_POISON, &p);
+	int r = (int)sys->ioctl(sys->ctx, fd, IOCTL_POISON, &p);
 	return settle(r, p.updated, bytes, ret_done);
 }
 
@@ -135,14 +135,14 @@ int ph_uffd_move(const struct ph_sys *sys, int fd, uint64_t to, void *from, uint
 		.len = bytes,
 		.mode = (mode & PH_UFFD_DONTWAKE) != 0 ? MOVE_DONTWAKE : 0,
 	};
-	int r = sys->ioctl(sys->ctx, fd, IOCTL_MOVE, &m);
+	int r = (int)sys->ioctl(sys->ctx, fd, IOCTL_MOVE, &m);
 	return settle(r, m.moved, bytes, ret_done);
 }
 
 int ph_uffd_protect(const struct ph_sys *sys, int fd, uint64_t addr, uint64_t bytes, uint32_t on)
 {
 	struct uffdio_writeprotect w = { .range = { addr, bytes }, .mode = on != 0 ? UFFDIO_WRITEPROTECT_MODE_WP : 0 };
-	int r = sys->ioctl(sys->ctx, fd, UFFDIO_WRITEPROTECT, &w);
+	int r = (int)sys->ioctl(sys->ctx, fd, UFFDIO_WRITEPROTECT, &w);
 	return r == -EINTR ? -EAGAIN : r;
 }
 
@@ -151,7 +151,7 @@ int ph_uffd_wake(const struct ph_sys *sys, int fd, uint64_t addr, uint64_t bytes
 	struct uffdio_range range = { addr, bytes };
 	int r, tries = 0;
 	do /* a waiter that is not woken waits for ever: a signal must not come between */
-		r = sys->ioctl(sys->ctx, fd, UFFDIO_WAKE, &range);
+		r = (int)sys->ioctl(sys->ctx, fd, UFFDIO_WAKE, &range);
 	while (r == -EINTR && ++tries < 16);
 	return r;
 }
