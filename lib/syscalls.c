@@ -12,6 +12,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -24,8 +25,9 @@
 #define CORE PAGEHINT_SYSCALLS_CORE
 #define MAP PAGEHINT_SYSCALLS_MAP
 #define MADVISE PAGEHINT_SYSCALLS_MADVISE
+#define VHOST PAGEHINT_SYSCALLS_VHOST
 #define XEN PAGEHINT_SYSCALLS_XEN
-#define EVERYBODY (CORE | MAP | MADVISE | XEN)
+#define EVERYBODY (CORE | MAP | MADVISE | VHOST | XEN)
 
 #define INT_MASK UINT64_C(0xffffffff)
 /* O_LARGEFILE, which musl and 32-bit libraries add; glibc hides the value where long files are the rule */
@@ -177,6 +179,62 @@ static const struct pagehint_syscall manifest[] = {
 #endif
 #ifdef SYS__llseek
 	ONLY(MADVISE, _llseek, 4, INT_MASK, SEEK_DATA),
+#endif
+
+	/* what a frontend sends, and what it is told */
+	ANY(VHOST, recvmsg),
+	ANY(VHOST, sendmsg),
+	ANY(VHOST, read),
+	ANY(VHOST, write),
+	ANY(VHOST, close),
+	ONLY(VHOST, epoll_create1, 0, INT_MASK, EPOLL_CLOEXEC),
+	ANY(VHOST, epoll_ctl),
+#ifdef SYS_epoll_wait
+	ONLY(VHOST, epoll_wait, 3, INT_MASK, 0),
+#endif
+	ONLY(VHOST, epoll_pwait, 3, INT_MASK, 0),
+
+/* what its descriptors are, and that they never make us wait */
+#ifdef SYS_fstat
+	ANY(VHOST, fstat),
+#endif
+#ifdef SYS_fstat64
+	ANY(VHOST, fstat64),
+#endif
+#ifdef SYS_newfstatat
+	ONLY(VHOST, newfstatat, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_fstatat64
+	ONLY(VHOST, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_statx
+	ONLY(VHOST, statx, 2, INT_MASK & ~UINT64_C(0x6000), AT_EMPTY_PATH),
+#endif
+#ifdef SYS_fcntl
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_GETFL),
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_SETFL),
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_ADD_SEALS),
+#endif
+#ifdef SYS_fcntl64
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_GETFL),
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_SETFL),
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_ADD_SEALS),
+#endif
+
+/* the guest's memory, and the area that a frontend keeps over a restart */
+#ifdef SYS_mmap
+	ONLY(VHOST, mmap, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
+#endif
+#ifdef SYS_mmap2
+	ONLY(VHOST, mmap2, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
+#endif
+	ANY(VHOST, munmap),
+	ANY(VHOST, memfd_create),
+#ifdef SYS_ftruncate
+	ANY(VHOST, ftruncate),
+#endif
+#ifdef SYS_ftruncate64
+	ANY(VHOST, ftruncate64),
 #endif
 
 /* Xen: devices, sysfs and pagemap; buffers and foreign frames are mappings of the devices */

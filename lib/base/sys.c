@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/patience.h"
+#include "base/sys_peer.h"
 
 static int64_t result(int64_t value)
 {
@@ -208,6 +209,14 @@ const struct ph_sys ph_sys_real = {
 	.poll_pri = real_poll_pri,
 	.map_memory = real_map_memory,
 	.unmap_memory = real_unmap_memory,
+	.map_shared = ph_peer_map_shared,
+	.memfd = ph_peer_memfd,
+	.receive = ph_peer_receive,
+	.send = ph_peer_send,
+	.nonblock = ph_peer_nonblock,
+	.epoll_new = ph_peer_epoll_new,
+	.epoll_set = ph_peer_epoll_set,
+	.epoll_look = ph_peer_epoll_look,
 	.write = real_write,
 	.ioctl = real_ioctl,
 	.map_file = real_map_file,

@@ -131,6 +131,12 @@ static const struct zone_play plays[] = {
 	  1,
 	  "add 0 64",
 	  { "cache-take; cache-give; drain", "take 6" } },
+	{ "cache: the last one is drained",
+	  { 0, 9, 1, 1 },
+	  2,
+	  1,
+	  "add 0 64; reserve 2 62",
+	  { "cache-take; drain", "take 0" } },
 	{ "cache: two of them",
 	  { 0, 9, 1, 1 },
 	  2,
@@ -251,7 +257,7 @@ static const struct {
 	{ "cache: a refill is on its way", { "ph_cache_any_moving", TURN_LOADS_NOTHING } },
 	{ "isolate: what is there is not missed", { "pagehint_zone_stats", TURN_LOADS_NOTHING } },
 	/* two free the same */
-	{ "out: both free the same block", { "ph_track_in", TURN_ALWAYS_EXCHANGES } },
+	{ "out: both free the same block", { "ph_track_clear", TURN_ALWAYS_EXCHANGES } },
 	/* what was broken and merged between the look and the claim is taken */
 	{ "touched: what was used is young", { "ph_reap_keep", TURN_LOADS_NOTHING } },
 	/* what a frame's owner wrote is forgotten, or what is scrubbed is in nobody's account */
