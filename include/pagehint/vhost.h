@@ -30,9 +30,8 @@ struct pagehint_gate;
 /** struct pagehint_vhost_opts - NULL = defaults */
 struct pagehint_vhost_opts {
 	uint64_t struct_size;
-	const struct pagehint_device_opts
-		*device;            /* copied; numbering SPEC is taken as said; NULL = defaults, but numbering
-						      NEGOTIATED */
+	/* Copied. NULL = defaults, but queues numbered as NEGOTIATED; a numbering of 0 in options that are given means SPEC. */
+	const struct pagehint_device_opts *device;
 	struct pagehint_gate *gate; /* borrowed; NULL = never inhibited */
 	/* Makes the backend that discards in `map`; it is freed by the handle. NULL = pagehint_madvise_new. */
 	int (*backend)(void *ctx, struct pagehint_map *map, struct pagehint_gate *gate,
@@ -49,9 +48,8 @@ struct pagehint_vhost_opts {
 };
 
 /* beside PAGEHINT_DEVICE_EVENT_*, in what a step says */
-#define PAGEHINT_VHOST_EVENT_MEMORY \
-	0x10000u /* the memory table changed: a target was clamped to what was there before */
-#define PAGEHINT_VHOST_EVENT_RESET 0x20000u /* the driver began anew */
+#define PAGEHINT_VHOST_EVENT_MEMORY 0x10000u /* the memory table changed: targets were clamped to the one before */
+#define PAGEHINT_VHOST_EVENT_RESET 0x20000u  /* the driver began anew */
 
 /** struct pagehint_vhost_stats - since creation, unless said */
 struct pagehint_vhost_stats {

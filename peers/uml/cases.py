@@ -2,6 +2,7 @@
 import os
 import pathlib
 import signal
+import socket
 import time
 import urllib.request
 
@@ -353,13 +354,16 @@ def case_no_root():
 
 def case_life():
     """Another user, no capability, a filter; metrics; a clean end that leaves no socket."""
-    with Pair("--metrics", "9172") as pair:
+    with socket.socket() as probe:  # a port that is free now
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with Pair("--metrics", str(port)) as pair:
         status = pathlib.Path(f"/proc/{pair.balloon.worker()}/status").read_text(encoding="ascii")
         fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         expect(f"no capability: {fields['CapEff']}", int(fields["CapEff"], 16) == 0)
         expect("a filter of system calls", fields["Seccomp"].strip() == "2")
         expect("not root", fields["Uid"].split()[1] != "0")
-        with urllib.request.urlopen("http://127.0.0.1:9172/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             metrics = answer.read().decode()
         expect(f"metrics: {metrics[:200]}", "pagehint_vhost_queues_running 5" in metrics.splitlines())
         pair.guest.end()

@@ -27,7 +27,7 @@ class Failure(Exception):
 
 
 class Panic(Failure):
-    """The guest is gone."""
+    """The guest is gone or silent, or one of its programs was killed by a signal."""
 
 
 def wait_until(what, condition, seconds=20, step=0.05):
@@ -133,7 +133,7 @@ class Guest:
             try:
                 line = self.lines.get(timeout=max(0.0, end - time.monotonic()))
             except queue.Empty:
-                raise Failure(f"the guest said no <<{mark}>>; last: {self.seen[-5:]}") from None
+                raise Panic(f"the guest said no <<{mark}>>; last: {self.seen[-5:]}") from None
             if line is None:
                 raise Panic(f"the guest ended; last: {self.seen[-5:]}")
             self.seen.append(line)
@@ -154,7 +154,7 @@ class Guest:
     def run(self, line, seconds=WHILE_S):
         output, status = self.ask(line, seconds)
         if status != 0:
-            raise Failure(f"guest: {line}: status {status}: {output}")
+            raise (Panic if status > 128 else Failure)(f"guest: {line}: status {status}: {output}")
         return output
 
     def _find_ram(self):
