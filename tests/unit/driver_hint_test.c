@@ -195,6 +195,27 @@ static void test_a_reset_in_the_middle(void **state)
 	dev_delete(d);
 }
 
+/* Frames that are wanted elsewhere are not taken for hints in the same breath. */
+static void test_out_of_memory_ends_a_run(void **state)
+{
+	(void)state;
+	struct dev *d = dev_new();
+	uint64_t given = 0, deadline;
+	d->queue_max[PAGEHINT_BALLOON_Q_HINT] = 4;
+	dev_start(d);
+	want(d, 5);
+	assert_int_equal(dev_step(d, 2, &deadline), 0);
+	assert_int_equal(dev_serve(d, PAGEHINT_BALLOON_Q_HINT, DEV_EVERYTHING), 4); /* the id, and three runs */
+	uint32_t told = d->hints_n;
+	assert_int_equal(told, 3);
+	(void)!pagehint_driver_oom(d->driver, 1, 3, &given);
+	dev_settle(d, 4);
+	assert_int_equal(d->hints_n, told);
+	assert_int_equal(d->ids_n, 2);
+	assert_int_equal(d->ids[1], PAGEHINT_BALLOON_HINT_STOP);
+	dev_delete(d);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -206,6 +227,7 @@ int main(void)
 		cmocka_unit_test(test_a_take_that_is_wrong_ends_the_run),
 		cmocka_unit_test(test_memory_is_wanted_elsewhere),
 		cmocka_unit_test(test_a_reset_in_the_middle),
+		cmocka_unit_test(test_out_of_memory_ends_a_run),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,6 +167,37 @@ static void test_reports_in_vain_end_at_once(void **state)
 	}
 }
 
+/* Whoever reports need not step before: what ended the silence counts at once. */
+static void test_silence_ends_with_an_answer_or_a_reset(void **state)
+{
+	(void)state;
+	for (int is_reset = 0; is_reset < 2; is_reset++) {
+		struct dev *d = dev_new();
+		struct pagehint_run run = { 512, 512 };
+		const struct pagehint_run *runs;
+		uint64_t deadline, cookie, now = 60 * SECOND_NS;
+		int32_t result;
+		uint32_t n;
+		dev_start(d);
+		dev_settle(d, 2);
+		assert_int_equal(pagehint_driver_report(d->driver, &run, 1, 1), 0);
+		assert_int_equal(dev_step(d, now, &deadline), -ENODEV);
+		assert_int_equal(dev_stats(d).state, PAGEHINT_DRIVER_SILENT);
+		assert_int_equal(pagehint_driver_report(d->driver, &run, 1, 2), -ENODEV);
+		if (is_reset) {
+			assert_int_equal(pagehint_driver_reset(d->driver, now), 0);
+			assert_int_equal(pagehint_driver_start(d->driver, now), 0);
+		} else {
+			assert_int_equal(dev_serve(d, PAGEHINT_BALLOON_Q_REPORT, DEV_EVERYTHING), 1);
+		}
+		assert_int_equal(pagehint_driver_reap(d->driver, &cookie, &result, &runs, &n), 0);
+		assert_int_equal(result, is_reset ? -ENODEV : 0);
+		assert_int_equal(dev_stats(d).state, PAGEHINT_DRIVER_RUNNING);
+		assert_int_equal(pagehint_driver_report(d->driver, &run, 1, 3), 0);
+		dev_delete(d);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -176,6 +207,7 @@ int main(void)
 		cmocka_unit_test(test_room_and_order_of_batches),
 		cmocka_unit_test(test_bad_reports),
 		cmocka_unit_test(test_reports_in_vain_end_at_once),
+		cmocka_unit_test(test_silence_ends_with_an_answer_or_a_reset),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

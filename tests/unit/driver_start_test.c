@@ -252,18 +252,33 @@ static void test_bad_arguments(void **state)
 	dev_delete(d);
 }
 
+/* A device may remember what was in the balloon before its reset; nothing is any more. */
+static void test_actual_is_told_anew(void **state)
+{
+	(void)state;
+	struct dev *d = dev_new();
+	d->config[PAGEHINT_BALLOON_CONFIG_ACTUAL / 4] = 4711;
+	dev_start(d);
+	assert_int_equal(d->config[PAGEHINT_BALLOON_CONFIG_ACTUAL / 4], 0);
+	dev_target(d, 300);
+	dev_settle(d, 2);
+	assert_int_equal(d->config[PAGEHINT_BALLOON_CONFIG_ACTUAL / 4], 300);
+	dev_target(d, 0);
+	assert_int_equal(pagehint_driver_reset(d->driver, 3), 0);
+	assert_int_equal(d->config[PAGEHINT_BALLOON_CONFIG_ACTUAL / 4], 300); /* it is not told of a reset */
+	assert_int_equal(pagehint_driver_start(d->driver, 4), 0);
+	assert_int_equal(d->config[PAGEHINT_BALLOON_CONFIG_ACTUAL / 4], 0);
+	dev_delete(d);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_everything_is_negotiated),
-		cmocka_unit_test(test_what_is_unknown_is_left_alone),
-		cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_a_reset_may_take_its_time),
-		cmocka_unit_test(test_numbers_for_every_set),
-		cmocka_unit_test(test_numbers_are_found_by_looking),
-		cmocka_unit_test(test_poison),
-		cmocka_unit_test(test_rings_fit_the_device),
-		cmocka_unit_test(test_bad_arguments),
+		cmocka_unit_test(test_actual_is_told_anew),           cmocka_unit_test(test_everything_is_negotiated),
+		cmocka_unit_test(test_what_is_unknown_is_left_alone), cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_a_reset_may_take_its_time),     cmocka_unit_test(test_numbers_for_every_set),
+		cmocka_unit_test(test_numbers_are_found_by_looking),  cmocka_unit_test(test_poison),
+		cmocka_unit_test(test_rings_fit_the_device),          cmocka_unit_test(test_bad_arguments),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
