@@ -231,8 +231,12 @@ static int enter(struct pagehint_device *device, uint64_t now_ns, const struct p
 		return r;
 	ph_device_clock(device, now_ns);
 	device->place.pages = 0; /* regions come and go between calls */
-	if (device->batches != 0)
+	if (device->batches != 0) {
 		ph_device_reap(device);
+		/* nobody else comes for what waited for these, whatever this call is about */
+		for (uint32_t role = 0; role < PAGEHINT_BALLOON_Q_COUNT; role++)
+			ph_device_acknowledge(device, role);
+	}
 	return 0;
 }
 
