@@ -133,15 +133,22 @@ static int turn(struct agent *a, uint64_t *ret_deadline)
 	uint64_t driver_deadline = UINT64_MAX, reporter_deadline = UINT64_MAX;
 	/* where interrupts arrive, their handler calls this; `both` is for a device that only has one vector */
 	(void)pagehint_driver_interrupt(a->driver, PAGEHINT_VIRTIO_INTERRUPT_QUEUE | PAGEHINT_VIRTIO_INTERRUPT_CONFIG);
-	int rc = pagehint_driver_step(a->driver, a->now_ns, &driver_deadline);
+	int rc = pagehint_reporter_step(a->reporter, a->now_ns, 0, &reporter_deadline);
+	if (rc != 0)
+		return rc;
+	/* after the reporter, so that the deadline knows of what was just reported */
+	rc = pagehint_driver_step(a->driver, a->now_ns, &driver_deadline);
 	if (rc == -ENODEV) {
 		/* it lied, or died: take everything back, and begin anew */
 		rc = pagehint_driver_reset(a->driver, a->now_ns);
 		if (rc == 0)
 			rc = pagehint_driver_start(a->driver, a->now_ns);
+		driver_deadline = a->now_ns; /* there is something to do at once */
+		if (rc == -EAGAIN) {
+			rc = 0;
+			driver_deadline += SECOND / 1000; /* it takes its time to reset */
+		}
 	}
-	if (rc == 0)
-		rc = pagehint_reporter_step(a->reporter, a->now_ns, 0, &reporter_deadline);
 	*ret_deadline = driver_deadline < reporter_deadline ? driver_deadline : reporter_deadline;
 	return rc;
 }
@@ -220,6 +227,12 @@ static uint64_t in_balloon(const struct agent *a)
 	return pagehint_driver_stats(a->driver, &stats) < 0 ? 0 : stats.held * FRAME;
 }
 
+static uint64_t breaks(const struct agent *a)
+{
+	struct pagehint_driver_stats stats = { .struct_size = sizeof(stats) };
+	return pagehint_driver_stats(a->driver, &stats) < 0 ? 0 : stats.breaks;
+}
+
 static int play(struct agent *a)
 {
 	int rc = use(a, 0, 80, 9);
@@ -232,6 +245,13 @@ static int play(struct agent *a)
 	rc = rc ? rc : pass(a, SECOND);
 	printf("guest: %llu MiB are in the balloon\n", (unsigned long long)(in_balloon(a) / MIB));
 	if (rc == 0 && in_balloon(a) != 192 * MIB)
+		rc = -ERANGE;
+	/* the device breaks: all of it comes back to the guest, once, and goes into the balloon again */
+	a->balloon.status |= PAGEHINT_VIRTIO_STATUS_NEEDS_RESET;
+	rc = rc ? rc : pass(a, SECOND);
+	printf("guest: %llu MiB are in the balloon of the device's second life\n",
+	       (unsigned long long)(in_balloon(a) / MIB));
+	if (rc == 0 && (in_balloon(a) != 192 * MIB || breaks(a) != 1))
 		rc = -ERANGE;
 	/* more is needed than is left: the balloon gives way, and does not come back at once */
 	rc = rc ? rc : use(a, 10, 60, 9);

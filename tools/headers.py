@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles each public header alone: strict C11 and C17, C++17, and without padding in any struct.
+"""Compiles each public header alone: strict C11 and C17, C++17, and without padding in any struct; and looks that no two
+define the same macro, which a compiler lets pass as long as they agree.
 
 usage: headers.py --include DIR COMPILER      COMPILER is gcc or clang; g++ or clang++ must be beside it
 
@@ -7,6 +8,7 @@ clang also parses the headers for 32-bit and big-endian targets (freestanding: n
 """
 import argparse
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +33,15 @@ def ways(compiler):
     return found
 
 
+def doubles(headers):
+    """One line for each macro that two headers define."""
+    where = {}
+    for header in headers:
+        for name in set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", header.read_text(encoding="utf-8"), re.M)):
+            where.setdefault(name, []).append(header.name)
+    return [f"{name} is defined in {', '.join(found)}" for name, found in sorted(where.items()) if len(found) > 1]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--include", type=pathlib.Path, required=True)
@@ -49,6 +60,9 @@ def main():
             if done.returncode != 0:
                 wrong += 1
                 print(f"{header.name} as {name}:\n{done.stderr}")
+    for double in doubles(headers):
+        wrong += 1
+        print(double)
     print(f"headers: {len(headers)} headers, {tried} ways tried, {wrong} wrong")
     return 0 if tried and not wrong else 1
 

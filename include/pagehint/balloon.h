@@ -1,5 +1,6 @@
 /*
- * balloon.h: the virtio memory balloon as both of its ends see it: feature bits, queues, config space, statistics.
+ * balloon.h: the virtio memory balloon as both of its ends see it: feature bits, device status, queues, config space,
+ * statistics.
  *
  * The problem: queue indices, feature bits and units were mixed up in every implementation so far. Why this shape: the
  * numbers stand once, and the device engine (device.h) and the driver engine (driver.h) both take them from here.
@@ -36,6 +37,14 @@ PAGEHINT_BEGIN
 #define PAGEHINT_VIRTIO_F_ACCESS_PLATFORM (UINT64_C(1) << 33)
 #define PAGEHINT_VIRTIO_F_RING_PACKED (UINT64_C(1) << 34)
 #define PAGEHINT_VIRTIO_F_IN_ORDER (UINT64_C(1) << 35)
+
+/* the device status field of every virtio device (section 2.1) */
+#define PAGEHINT_VIRTIO_STATUS_ACKNOWLEDGE 1u
+#define PAGEHINT_VIRTIO_STATUS_DRIVER 2u
+#define PAGEHINT_VIRTIO_STATUS_DRIVER_OK 4u
+#define PAGEHINT_VIRTIO_STATUS_FEATURES_OK 8u
+#define PAGEHINT_VIRTIO_STATUS_NEEDS_RESET 64u
+#define PAGEHINT_VIRTIO_STATUS_FAILED 128u
 
 /* what a queue is for; its index on the wire follows from a numbering policy, never from this */
 enum {

@@ -177,14 +177,6 @@ PAGEHINT_API uint64_t pagehint_device_negotiated(const struct pagehint_device *d
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_device_set_features(struct pagehint_device *device, uint64_t features);
 
-/* device status (virtio 1.3, section 2.1) */
-#define PAGEHINT_VIRTIO_STATUS_ACKNOWLEDGE 1u
-#define PAGEHINT_VIRTIO_STATUS_DRIVER 2u
-#define PAGEHINT_VIRTIO_STATUS_DRIVER_OK 4u
-#define PAGEHINT_VIRTIO_STATUS_FEATURES_OK 8u
-#define PAGEHINT_VIRTIO_STATUS_NEEDS_RESET 64u
-#define PAGEHINT_VIRTIO_STATUS_FAILED 128u
-
 /**
  * pagehint_device_set_status - the driver's write to the status register; 0 = pagehint_device_reset
  *

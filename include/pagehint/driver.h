@@ -188,6 +188,7 @@ PAGEHINT_API int pagehint_driver_interrupt(struct pagehint_driver *driver, uint3
  * @n:      how many, 1 .. batch_runs [runs]
  * @cookie: comes back from pagehint_driver_reap
  *
+ * The deadline of the latest step does not know of it: step once more to learn by when it must be answered.
  * Goes out in as few requests as the ring takes, with one notification. Without the feature, or under poison, the batch ends at
  * once, with -EOPNOTSUPP.
  * Return: 0; -EAGAIN max_batches are in flight or not reaped; -EINVAL a NULL, n out of bounds, a run empty or above 2^64
@@ -282,7 +283,8 @@ PAGEHINT_API void pagehint_driver_explain(const struct pagehint_driver *driver, 
 
 /**
  * pagehint_driver_backend_new - the reporting queue as an asynchronous backend, for a reporter
- * @driver:      borrowed; must outlive the backend. Keep stepping it
+ * @driver:      borrowed; must outlive the backend. Keep stepping it, after the reporter's steps; while the backend
+ *               lives nobody else reports or reaps
  * @opts:        as for pagehint_backend_new; frame_shift 0 = the driver's, else it must be the driver's
  * @ret_backend: the handle; named "virtio"
  *

@@ -43,7 +43,8 @@ enum {
 	PAGEHINT_WHY_PRESENT = 21,    /* a populate met memory that was there already */
 	PAGEHINT_WHY_MAPPED = 22,     /* somebody else maps it: lazy: freed once the last has let go; kept: not taken */
 	PAGEHINT_WHY_UNSCRUBBED = 23, /* it could not be wiped, so it was not given away */
-	PAGEHINT_WHY_COUNT = 24
+	PAGEHINT_WHY_IN_FLIGHT = 24,  /* a pager is bringing these pages at this moment */
+	PAGEHINT_WHY_COUNT = 25
 };
 
 /**

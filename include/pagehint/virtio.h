@@ -19,18 +19,11 @@
 #include <stdint.h>
 
 #include <pagehint/api.h>
+#include <pagehint/balloon.h>
 
 PAGEHINT_BEGIN
 
 struct pagehint_virtio;
-
-/* the device status field (section 2.1) */
-#define PAGEHINT_VIRTIO_STATUS_ACKNOWLEDGE 1u
-#define PAGEHINT_VIRTIO_STATUS_DRIVER 2u
-#define PAGEHINT_VIRTIO_STATUS_DRIVER_OK 4u
-#define PAGEHINT_VIRTIO_STATUS_FEATURES_OK 8u
-#define PAGEHINT_VIRTIO_STATUS_NEEDS_RESET 64u
-#define PAGEHINT_VIRTIO_STATUS_FAILED 128u
 
 /* what an interrupt was for */
 #define PAGEHINT_VIRTIO_INTERRUPT_QUEUE 1u
@@ -49,7 +42,8 @@ struct pagehint_virtio_queue {
  * struct pagehint_virtio_ops - what a transport does; copied by pagehint_virtio_init, fixed for life
  *
  * Every function is required but interrupt_status. None waits. After a device is gone reads give all ones.
- * get_status, set_status: the device status field; writing 0 asks for a reset, which is done when it reads 0.
+ * get_status, set_status: the device status field, PAGEHINT_VIRTIO_STATUS_* of balloon.h; writing 0 asks for a reset, which
+ *             is done when it reads 0.
  * get_features, set_features: all 64 bits.
  * queue_max:  the largest size of a queue [entries]; 0 = there is no such queue.
  * queue_setup: makes a queue known and enables it. 0; -EINVAL the device has no queue of this index and size; -ENODEV what

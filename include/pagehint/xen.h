@@ -165,7 +165,8 @@ PAGEHINT_API int pagehint_xen_free(struct pagehint_xen *xen);
  * it, else 4 KiB; where the hypervisor refuses a large one, smaller ones are tried. The content is undefined.
  * Without `present` nobody knows what is there: populating a TRANSLATED frame twice loses a frame until the domain is
  * destroyed.
- * Return: 0; -EINVAL runs empty, wrapping, overlapping or not ascending, unknown flags; -EEXIST some frame is present;
+ * Return: 0; -EINVAL runs empty, wrapping, overlapping or not ascending, unknown flags, a PV domain that is said to be
+ * TRANSLATED (what came is given back); -EEXIST some frame is present;
  * -ERANGE outside p2m or present; -ENOSPC it would exceed the domain's maximum; -ENOMEM the host (or node) has none;
  * -ENODEV the domain is gone, or this is a fork; -EBUSY another thread is inside; else what the hypervisor gave.
  * Thread: one-per-handle.   Cost: a hypercall per batch of extents of one size, four more.   Since: 0.1

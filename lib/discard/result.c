@@ -149,6 +149,7 @@ const char *ph_why_text(uint32_t why)
 		[PAGEHINT_WHY_PRESENT] = "it was there already",
 		[PAGEHINT_WHY_MAPPED] = "somebody else has it mapped",
 		[PAGEHINT_WHY_UNSCRUBBED] = "it could not be wiped, so it was not given away",
+		[PAGEHINT_WHY_IN_FLIGHT] = "a pager is bringing these pages",
 	};
 	return why < PAGEHINT_WHY_COUNT && text[why] != NULL ? text[why] : "?";
 }

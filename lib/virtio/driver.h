@@ -33,6 +33,7 @@
 #define PH_DRIVER_HINT_IDS 4u
 #define PH_DRIVER_OOM_MAX 65536u
 #define PH_DRIVER_RETRY_NS UINT64_C(1000000000) /* after a take that found nothing; doubled */
+#define PH_DRIVER_CONFIG_NS UINT64_C(1000000)   /* after a config space that would not stand still */
 #define PH_DRIVER_RETRY_MAX_NS UINT64_C(32000000000)
 
 /* where an area lies, for us and for the device */
@@ -132,6 +133,7 @@ struct pagehint_driver {
 	uint64_t retry_at; /* no take before this */
 	uint64_t retry_gap;
 	uint64_t poll_at;
+	uint64_t config_at;  /* look at the config space again; UINT64_MAX = when it changes */
 	uint64_t oom_frames; /* of the next pagehint_driver_oom in a row */
 	uint64_t serial;
 	uint64_t target;     /* frames */
@@ -163,6 +165,12 @@ static inline int ph_driver_has(const struct pagehint_driver *d, uint64_t featur
 static inline uint32_t ph_driver_page_shift(const struct pagehint_driver *d)
 {
 	return d->opts.frame_shift - PAGEHINT_BALLOON_PAGE_SHIFT;
+}
+
+/* A time that is `gap_ns` away; for ever stays for ever. */
+static inline uint64_t ph_driver_later(uint64_t now_ns, uint64_t gap_ns)
+{
+	return now_ns > UINT64_MAX - gap_ns ? UINT64_MAX : now_ns + gap_ns;
 }
 
 uint32_t ph_driver_frame_shift(const struct pagehint_driver *d);

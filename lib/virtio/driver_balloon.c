@@ -116,7 +116,7 @@ static int is_usable(const struct pagehint_driver *d, const struct pagehint_run 
 static void pause_taking(struct pagehint_driver *d)
 {
 	d->counts.take_failures++;
-	d->retry_at = d->now_ns + d->retry_gap;
+	d->retry_at = ph_driver_later(d->now_ns, d->retry_gap);
 	d->retry_gap = d->retry_gap * 2 > PH_DRIVER_RETRY_MAX_NS ? PH_DRIVER_RETRY_MAX_NS : d->retry_gap * 2;
 }
 
@@ -297,7 +297,7 @@ int pagehint_driver_oom(struct pagehint_driver *d, uint64_t frames, uint64_t now
 	int may_deflate = ph_driver_has(d, PAGEHINT_BALLOON_F_DEFLATE_ON_OOM);
 	int must_tell = ph_driver_has(d, PAGEHINT_BALLOON_F_MUST_TELL_HOST);
 	d->counts.ooms++;
-	d->quiet_until = d->now_ns + d->opts.quiet_ns;
+	d->quiet_until = ph_driver_later(d->now_ns, d->opts.quiet_ns);
 	if (given < want && may_deflate) {
 		uint64_t shrunk = ph_balloon_shrink(d, want - given, !must_tell);
 		given += must_tell ? 0 : shrunk;

@@ -96,7 +96,9 @@ static int send_some(struct pagehint_driver *d)
 		return -ENOSPC;
 	for (uint32_t i = 0; i < n; i++) {
 		h->frames += runs[i].frames;
-		if (r < 0 || !is_addressable(d, &runs[i]) || runs[i].frames > most) {
+		if (r == 0 && (!is_addressable(d, &runs[i]) || runs[i].frames > most))
+			r = -ENOSPC; /* not what was asked for; asking again would bring no better */
+		if (r < 0) {
 			give(d, &runs[i]);
 			continue;
 		}

@@ -206,6 +206,7 @@ static void begin(struct pagehint_driver *d)
 	d->retry_gap = PH_DRIVER_RETRY_NS;
 	d->quiet_until = 0;
 	d->poll_at = 0;
+	d->config_at = UINT64_MAX;
 	d->actual_told = UINT32_MAX; /* whatever the device remembers of the time before */
 	atomic_store(&d->queue_event, 1);
 	atomic_store(&d->config_event, 1);

@@ -13,16 +13,13 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static uint64_t later(uint64_t now_ns, uint64_t gap_ns)
-{
-	return now_ns > UINT64_MAX - gap_ns ? UINT64_MAX : now_ns + gap_ns;
-}
-
-/* Both members as they were at one moment (section 2.5.1); a device that changes them all the time is asked again later. */
+/* Both members as they were at one moment (section 2.5.1); a device that changes them all the time is asked again a
+ * little later, not at once: else it could keep the guest awake without doing anything. */
 static void read_config(struct pagehint_driver *d)
 {
 	const struct pagehint_virtio_ops *ops = &d->virtio->ops;
 	void *ctx = d->virtio->ctx;
+	d->config_at = UINT64_MAX;
 	for (int i = 0; i < GENERATION_TRIES; i++) {
 		uint32_t before = ops->config_generation(ctx);
 		uint32_t pages = ops->config_read(ctx, PAGEHINT_BALLOON_CONFIG_NUM_PAGES), id = 0;
@@ -34,7 +31,7 @@ static void read_config(struct pagehint_driver *d)
 		d->hints.wanted = id;
 		return;
 	}
-	atomic_store(&d->config_event, 1);
+	d->config_at = ph_driver_later(d->now_ns, PH_DRIVER_CONFIG_NS);
 }
 
 /* What the device says of itself: a reset that it wants, or that it has gone. */
@@ -79,10 +76,11 @@ static uint64_t next_deadline(struct pagehint_driver *d, uint64_t again)
 	for (uint32_t q = 0; q < PAGEHINT_BALLOON_Q_COUNT; q++) {
 		uint64_t owed = ph_queue_deadline(d, q);
 		/* what is late already cannot be waited for by its deadline */
-		again = sooner(again, owed > d->now_ns ? owed : later(d->now_ns, d->opts.answer_ns));
+		again = sooner(again, owed > d->now_ns ? owed : ph_driver_later(d->now_ns, d->opts.answer_ns));
 		if (d->opts.poll_ns == 0)
 			is_waiting |= ph_queue_arm(d, q);
 	}
+	again = sooner(again, d->config_at);
 	if (d->opts.poll_ns != 0)
 		again = sooner(again, d->poll_at);
 	if (atomic_load(&d->queue_event) != 0 || atomic_load(&d->config_event) != 0)
@@ -110,8 +108,10 @@ int pagehint_driver_step(struct pagehint_driver *d, uint64_t now_ns, uint64_t *r
 	(void)take_event(&d->queue_event); /* queues are looked at anyway */
 	if (d->opts.poll_ns != 0 && d->now_ns >= d->poll_at) {
 		is_config = 1;
-		d->poll_at = later(d->now_ns, d->opts.poll_ns);
+		d->poll_at = ph_driver_later(d->now_ns, d->opts.poll_ns);
 	}
+	if (d->now_ns >= d->config_at)
+		is_config = 1;
 	if (is_config)
 		check_status(d);
 	take_answers(d);

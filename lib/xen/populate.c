@@ -67,6 +67,15 @@ static uint32_t done_in_spite(struct populate *p, uint32_t first, uint32_t n, ui
 	return named;
 }
 
+/* Frames that came under names of the hypervisor's own choice: this is a PV domain, and nobody keeps these names. */
+static int is_pv_after_all(const struct pagehint_xen *x, uint32_t first, uint32_t n)
+{
+	uint32_t same = 0;
+	while (same < n && x->extents[same] == x->frame_of[first + same])
+		same++;
+	return x->kind == PAGEHINT_XEN_TRANSLATED && same < n;
+}
+
 /* A batch, until it is done or does not get on. Returns how many are; *ret_answer < 0: the error that ended it. */
 static uint32_t send(struct populate *p, uint32_t n, uint32_t order, int64_t *ret_answer)
 {
@@ -75,6 +84,11 @@ static uint32_t send(struct populate *p, uint32_t n, uint32_t order, int64_t *re
 	for (;;) {
 		int64_t r = ph_xen_extents(x, PH_XEN_POPULATE, n - done, order);
 		uint32_t got = r < 0 ? done_in_spite(p, done, n - done, order) : (uint32_t)r;
+		if (is_pv_after_all(x, done, got)) {
+			(void)ph_xen_extents(x, PH_XEN_DECREASE, got, order);
+			*ret_answer = -EINVAL;
+			return done;
+		}
 		came(p, done, got, order);
 		done += got;
 		memmove(x->extents, x->extents + got, (n - done) * sizeof(x->extents[0]));

@@ -208,6 +208,25 @@ static void test_answers_after_a_reset_are_dropped(void **unused)
 	dev_delete(d);
 }
 
+/* An embedder does what deadlines say: a device that only never stands still must not keep it awake. */
+static void test_a_config_that_never_stands_still(void **unused)
+{
+	(void)unused;
+	struct dev *d = dev_new();
+	uint64_t now = SECOND_NS, deadline;
+	uint32_t steps = 0;
+	dev_start(d);
+	dev_settle(d, now);
+	d->is_unsteady = 1;
+	for (assert_int_equal(dev_step(d, now, &deadline), 0); deadline <= 2 * SECOND_NS; steps++) {
+		now = deadline > now ? deadline : now;
+		assert_true(steps < 2000);
+		assert_int_equal(pagehint_driver_step(d->driver, now, &deadline), 0);
+	}
+	assert_in_range(steps, 10, 1001); /* it is asked again, though */
+	dev_delete(d);
+}
+
 /* ---- all of them at once ---- */
 
 #define COOKIES 4096u
@@ -345,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_a_status_that_says_stop),
 		cmocka_unit_test(test_silence_and_its_end),
 		cmocka_unit_test(test_answers_after_a_reset_are_dropped),
+		cmocka_unit_test(test_a_config_that_never_stands_still),
 		cmocka_unit_test(test_whatever_it_does),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

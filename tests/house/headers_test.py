@@ -1,4 +1,4 @@
-"""headers.py refuses a header that needs another one first, is not C++, or hides padding."""
+"""headers.py refuses a header that needs another one first, is not C++, hides padding, or says what another one says."""
 import pathlib
 import subprocess
 import sys
@@ -30,6 +30,14 @@ class Headers(unittest.TestCase):
             code, out = self.run_on(text)
             self.assertEqual(code, 1, text)
             self.assertIn(f"x.h as {way}", out)
+
+    def test_one_place_for_each_macro(self):
+        for second, code in (("#define A 1u\n", 1), ("  #  define A(x) (x)\n", 1), ("#define B 1u\n", 0), ("/* A */\n", 0)):
+            with tree({"include/pagehint/x.h": "#define A 1u\n", "include/pagehint/y.h": second}) as root:
+                done = subprocess.run([sys.executable, TOOL, "--include", root / "include", "gcc"], capture_output=True,
+                                      text=True)
+            self.assertEqual(done.returncode, code, done.stdout)
+            self.assertEqual("A is defined in x.h, y.h" in done.stdout, code == 1, done.stdout)
 
     def test_no_headers(self):
         with tree({"include/pagehint/readme": ""}) as root:

@@ -268,6 +268,29 @@ static void test_statistics(void **state)
 	dev_delete(d);
 }
 
+/* As long as it may last: for ever, which no sum of times may turn into a moment ago. */
+static void test_quiet_for_ever(void **state)
+{
+	(void)state;
+	static const uint64_t quiet[] = { UINT64_MAX, UINT64_MAX - 1, UINT64_MAX / 2 };
+	for (uint32_t i = 0; i < 3; i++) {
+		struct dev *d = dev_new();
+		uint64_t given;
+		d->offered &= ~PAGEHINT_BALLOON_F_MUST_TELL_HOST;
+		d->opts.quiet_ns = quiet[i];
+		dev_start(d);
+		dev_target(d, 3000);
+		dev_settle(d, SECOND_NS);
+		assert_int_equal(d->with_driver, 3000);
+		assert_int_equal(pagehint_driver_oom(d->driver, 1000, SECOND_NS, &given), 0);
+		assert_int_equal(given, 1000);
+		dev_settle(d, SECOND_NS);
+		dev_settle(d, 1000000 * SECOND_NS);
+		assert_int_equal(d->with_driver, 2000);
+		dev_delete(d);
+	}
+}
+
 static void test_an_unsteady_config_is_asked_again(void **state)
 {
 	(void)state;
@@ -277,11 +300,14 @@ static void test_an_unsteady_config_is_asked_again(void **state)
 	dev_target(d, 500);
 	d->is_unsteady = 1;
 	assert_int_equal(dev_step(d, 2, &deadline), 0);
-	assert_int_equal(deadline, 2); /* at once */
+	assert_int_equal(deadline, 2 + MILLISECOND_NS); /* soon, but not at once */
 	assert_int_equal(dev_stats(d).target, 0);
 	d->is_unsteady = 0;
-	assert_int_equal(pagehint_driver_step(d->driver, 2, &deadline), 0);
+	assert_int_equal(pagehint_driver_step(d->driver, 1 + MILLISECOND_NS, &deadline), 0);
+	assert_int_equal(dev_stats(d).target, 0);
+	assert_int_equal(pagehint_driver_step(d->driver, 2 + MILLISECOND_NS, &deadline), 0);
 	assert_int_equal(dev_stats(d).target, 500);
+	assert_true(deadline > 2 + MILLISECOND_NS * 2);
 	dev_delete(d);
 }
 
@@ -316,6 +342,7 @@ int main(void)
 		cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test(test_out_of_memory_and_must_tell_host),
 		cmocka_unit_test(test_statistics),
+		cmocka_unit_test(test_quiet_for_ever),
 		cmocka_unit_test(test_an_unsteady_config_is_asked_again),
 		cmocka_unit_test(test_polling),
 	};

@@ -126,6 +126,36 @@ static void test_the_list_is_a_bound(void **state)
 	dev_delete(d);
 }
 
+/* One run that is longer than was asked for, each time. */
+static uint32_t long_takes;
+static int take_too_long(void *ctx, uint32_t what_for, uint64_t frames, struct pagehint_run *runs, uint32_t max,
+			 uint32_t *ret_n)
+{
+	struct dev *d = ctx;
+	d->run_frames = frames + 1;
+	assert_true(++long_takes < 100);
+	return dev_take(ctx, what_for, frames + 1, runs, max < 1 ? max : 1, ret_n);
+}
+
+static void test_a_take_that_is_wrong_ends_the_run(void **state)
+{
+	(void)state;
+	struct dev *d = dev_new();
+	d->opts.frame_shift = 20; /* a descriptor has 1024 of these */
+	d->ops.take = take_too_long;
+	long_takes = 0;
+	dev_start(d);
+	want(d, 5);
+	dev_settle(d, 2);
+	assert_int_equal(long_takes, 1);
+	assert_int_equal(d->with_driver, 0);
+	assert_int_equal(dev_stats(d).hinting, 0);
+	assert_int_equal(d->hints_n, 0);
+	assert_int_equal(d->ids_n, 2); /* begun, and ended in order */
+	assert_int_equal(d->ids[1], PAGEHINT_BALLOON_HINT_STOP);
+	dev_delete(d);
+}
+
 static void test_memory_is_wanted_elsewhere(void **state)
 {
 	(void)state;
@@ -173,6 +203,7 @@ int main(void)
 		cmocka_unit_test(test_a_run_that_is_cancelled),
 		cmocka_unit_test(test_done_waits_for_the_device),
 		cmocka_unit_test(test_the_list_is_a_bound),
+		cmocka_unit_test(test_a_take_that_is_wrong_ends_the_run),
 		cmocka_unit_test(test_memory_is_wanted_elsewhere),
 		cmocka_unit_test(test_a_reset_in_the_middle),
 	};

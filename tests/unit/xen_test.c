@@ -243,6 +243,25 @@ static void test_names_that_do_not_come_back(void **state)
 	assert_int_equal(fake.current, 90);
 }
 
+/* The names under which frames of a PV domain come would be lost, and its frames with them. */
+static void test_a_kind_that_is_not_so(void **state)
+{
+	(void)state;
+	struct pagehint_outcome out;
+	fake.pv = 1;
+	fake.next_mfn = 1 << 18;
+	open_it();
+	assert_int_equal(populate(0, 700, &out), -EINVAL);
+	assert_int_equal(out.failed, 700 << 12);
+	assert_int_equal(fake.current, 0);
+	fake_xen_check(&fake);
+	/* also when only some have a name that they could have been given here */
+	fake.next_mfn = 1024;
+	assert_int_equal(populate(1024, 5, &out), 0);
+	assert_int_equal(populate(3000, 5, &out), -EINVAL);
+	assert_int_equal(fake.current, 5);
+}
+
 static void test_one_caller(void **state)
 {
 	(void)state;
@@ -274,6 +293,7 @@ int main(void)
 		CASE(test_half_of_it_when_asked),
 		CASE(test_very_many),
 		CASE(test_names_that_do_not_come_back),
+		CASE(test_a_kind_that_is_not_so),
 		CASE(test_one_caller),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,7 @@ int case_limit(void);        /* more than it may have: refused at once, and half
 int case_holes(void);        /* what is not there, with and without knowing */
 int case_mapped(void);       /* a frame that is mapped elsewhere */
 int case_gone(void);         /* the domain is destroyed */
+int case_kind(void);         /* a PV domain that is said to be another */
 int case_scrub(void);        /* content is seen without wiping, and not with it */
 int case_reporter(void);     /* zone, reporter, backend */
 int case_xencall(void);      /* the same through libxencall */

@@ -18,6 +18,7 @@ static const struct {
 	{ "holes", case_holes },
 	{ "mapped", case_mapped },
 	{ "gone", case_gone },
+	{ "kind", case_kind },
 	{ "scrub", case_scrub },
 	{ "reporter", case_reporter },
 	{ "xencall", case_xencall },

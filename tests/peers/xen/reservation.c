@@ -211,6 +211,18 @@ int case_gone(void)
 	return subject_close(&s);
 }
 
+int case_kind(void)
+{
+	struct pagehint_xen_opts opts = { .struct_size = sizeof(opts) };
+	const struct pagehint_run run = { FIRST, 700 };
+	struct pagehint_xen *x = NULL;
+	opts.domid = domain_make(0, 16);
+	CHECK(opts.domid != 0 && pagehint_xen_open(&opts, &x) == 0);
+	CHECK(pagehint_xen_populate(x, &run, 1, 0, NULL, NULL) == -EINVAL && domain_frames(opts.domid) == 0);
+	CHECK(pagehint_xen_free(x) == 0);
+	return domain_destroy(opts.domid);
+}
+
 int case_self(void)
 {
 	struct pagehint_xen_opts opts = { .struct_size = sizeof(opts), .domid = PAGEHINT_XEN_SELF };
