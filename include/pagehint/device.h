@@ -9,6 +9,9 @@
  * So whatever was not acknowledged may be done again: after a crash of the process a queue continues at its used index.
  * Not here: what the host asks of the balloon (target, statistics, hints, counters, saved state: device_control.h); sockets, PCI,
  * interrupts, the memory table, policy (who picks the target). Legacy big-endian guests are not served.
+ * A host page above 4 KiB goes when all of it is inflated. Parts that came in several requests are put together only with
+ * MUST_TELL_HOST (offered unless you say otherwise; Linux takes it): without it a guest may use an inflated page as soon as it has
+ * asked for it back, which the device cannot have seen in time. Until such a page has gone, deflates are not acknowledged.
  * Guest input is never trusted: work per call is bounded, what is wrong is dropped and counted (pagehint_device_stats).
  * What the guest may only read (ROM) does not belong into the map, or is pinned there: pinned regions are never discarded.
  * Thread: one-per-handle for all of it, unless said. Calls from the engine's own callbacks get -EDEADLK; in a forked child all
@@ -110,7 +113,10 @@ struct pagehint_device_work {
 };
 
 /* flags of pagehint_device_queue */
-/* split: start at the index in the used ring, not at base: a predecessor died, and what it did not finish is done again */
+/*
+ * split: start at the index in the used ring, not at base: a predecessor died, and what it did not finish is done again. A state
+ * that it left may be older than its rings: parts of larger host pages in it are forgotten.
+ */
 #define PAGEHINT_DEVICE_QUEUE_FROM_USED 1u
 #define PAGEHINT_DEVICE_QUEUE_RESUME 2u /* start where the loaded state or the last pagehint_device_queue_stop stood */
 

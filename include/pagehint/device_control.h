@@ -140,7 +140,8 @@ enum {
 	PAGEHINT_DEVICE_DROP_LATE_POISON =
 		18, /* poison_val changed after DRIVER_OK: taken, but against the rules [writes] */
 	PAGEHINT_DEVICE_DROP_PARTIAL =
-		19, /* inflate: no room to remember a part of a larger host page [blocks forgotten] */
+		19, /* inflate: parts of larger host pages not remembered: no room; no MUST_TELL_HOST; or a state older than
+		     * its rings [blocks] */
 	PAGEHINT_DEVICE_DROP_EDGE = 20,      /* inflate: in a block that the region has only a part of [pages] */
 	PAGEHINT_DEVICE_DROP_ADDRESS = 21,   /* a buffer outside the guest's memory: NEEDS_RESET [buffers] */
 	PAGEHINT_DEVICE_DROP_RING = 22,      /* a ring that lies: NEEDS_RESET [rings] */

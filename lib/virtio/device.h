@@ -15,7 +15,8 @@
  *
  * Not here: rings (ring_device.h). Owns: one allocation with everything in it. Called from: one thread a handle.
  * Invariants: a request is completed once, and only when all its discards have ended; a broken or resetting device touches no
- * ring; nothing is discarded that was not wholly in one unpinned region of memory when it was looked up.
+ * ring; nothing is discarded that was not wholly in one unpinned region of memory when it was looked up; no deflate is completed
+ * while a larger page that may hold parts of an older request is on its way.
  */
 #ifndef PH_VIRTIO_DEVICE_H
 #define PH_VIRTIO_DEVICE_H
@@ -50,8 +51,10 @@ struct ph_request {
 	uint64_t bytes; /* that its discards are about */
 	uint64_t gone;  /* of them, really discarded */
 	struct ph_ring_position before;
-	uint32_t batches;  /* in flight */
-	uint32_t finished; /* all of it was handed down */
+	uint32_t batches;   /* in flight */
+	uint32_t finished;  /* all of it was handed down */
+	uint32_t completes; /* larger pages of which earlier requests brought parts */
+	uint32_t reserved;
 };
 
 /* why a queue did not come to its end */
@@ -144,7 +147,7 @@ struct pagehint_device {
 	uint32_t log_lines;
 	uint32_t stats_held;   /* the statistics buffer is with us */
 	uint32_t stats_repeat; /* the next one was read before */
-	uint32_t reserved;
+	uint32_t parts_loaded; /* partial pages came with a saved state, which may be older than the rings */
 
 	struct ph_device_rate rate;
 	struct ph_progress progress;

@@ -60,8 +60,14 @@ static void take_part(struct pagehint_device *device, struct ph_device_queue *q,
 		PH_DROP(device, EDGE, end - at);
 		return;
 	}
+	/* who need not tell may use an acknowledged page again as soon as it has asked for it, before we look */
+	if (!ph_device_has(device, PAGEHINT_BALLOON_F_MUST_TELL_HOST)) {
+		PH_DROP(device, PARTIAL, 1);
+		return;
+	}
 	uint64_t forgotten = device->partial.forgotten;
 	if (ph_partial_add(&device->partial, &larger, at - larger.first, end - at)) {
+		q->request[(q->first + q->n - 1) % PH_DEVICE_REQUESTS].completes = 1;
 		go_on(device, q, larger.first, larger.first + larger.pages, reached);
 	}
 	PH_DROP(device, PARTIAL, device->partial.forgotten - forgotten);

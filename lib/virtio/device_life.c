@@ -78,6 +78,7 @@ void ph_device_forget(struct pagehint_device *device)
 	device->hint.state = PAGEHINT_DEVICE_HINT_STOPPED;
 	device->hint.oldest = 0;
 	ph_partial_clear(&device->partial);
+	device->parts_loaded = 0;
 	/* whatever that driver had in its balloon is the guest's again */
 	ph_progress_actual(&device->progress, device->now_ns, 0, 0);
 	ph_progress_target(&device->progress, device->now_ns, device->progress.target, UINT64_MAX);

@@ -126,6 +126,7 @@ static void take_blocks(struct pagehint_device *device, struct ph_blob_in *in, u
 		if (place_block(device, &block, page) < 0 || ph_partial_put(&device->partial, &block) < 0)
 			PH_DROP(device, PARTIAL, 1);
 	}
+	device->parts_loaded = device->partial.n != 0;
 }
 
 static uint64_t back(const struct pagehint_device *device, uint64_t ago_ns)

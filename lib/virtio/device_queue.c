@@ -59,6 +59,19 @@ static int position_of(const struct ph_device_queue *q, const struct pagehint_de
 	return queue->base > UINT16_MAX ? -EINVAL : 0;
 }
 
+/*
+ * Who goes by the rings, a predecessor having died, may have a state that is older than they are: a part may have been deflated,
+ * and acknowledged, after it was saved.
+ */
+static void doubt_parts(struct pagehint_device *device)
+{
+	if (device->parts_loaded) {
+		PH_DROP(device, PARTIAL, device->partial.n);
+		ph_partial_clear(&device->partial);
+	}
+	device->parts_loaded = 0;
+}
+
 static int start(struct pagehint_device *device, struct ph_device_queue *q, uint32_t role, uint32_t index,
 		 const struct pagehint_device_queue *queue)
 {
@@ -84,8 +97,10 @@ static int start(struct pagehint_device *device, struct ph_device_queue *q, uint
 	q->running = 1;
 	q->has_resume = 0;
 	q->wait = PH_WAIT_BUDGET; /* the guest may have kicked before */
-	if (role == PAGEHINT_BALLOON_Q_STATS && (queue->flags & PAGEHINT_DEVICE_QUEUE_FROM_USED) != 0)
-		device->stats_repeat = 1;
+	if ((queue->flags & PAGEHINT_DEVICE_QUEUE_FROM_USED) != 0) {
+		device->stats_repeat |= role == PAGEHINT_BALLOON_Q_STATS;
+		doubt_parts(device);
+	}
 	return 0;
 }
 
@@ -216,8 +231,12 @@ static int enter(struct pagehint_device *device, uint64_t now_ns, const struct p
 		return r;
 	ph_device_clock(device, now_ns);
 	device->place.pages = 0; /* regions come and go between calls */
-	if (device->batches != 0)
+	if (device->batches != 0) {
 		ph_device_reap(device);
+		/* nobody else comes for what waited for these, whatever this call is about */
+		for (uint32_t role = 0; role < PAGEHINT_BALLOON_Q_COUNT; role++)
+			ph_device_acknowledge(device, role);
+	}
 	return 0;
 }
 

@@ -51,10 +51,27 @@ static uint32_t used_length(const struct pagehint_device *device, uint32_t role,
 	return zero && request->gone == request->bytes && request->bytes <= UINT32_MAX ? (uint32_t)request->bytes : 0;
 }
 
+/*
+ * Does a discard go on, or wait for room, that may be about pages which were acknowledged before? Those the guest may take back
+ * at any time, and use once that is acknowledged. (The pages of a request itself are not acknowledged yet.)
+ */
+static int is_completing(const struct pagehint_device *device)
+{
+	const struct ph_device_queue *q = &device->queue[PAGEHINT_BALLOON_Q_INFLATE];
+	for (uint32_t i = 0; i < q->n; i++) {
+		const struct ph_request *request = &q->request[(q->first + i) % PH_DEVICE_REQUESTS];
+		if (request->completes && (request->batches != 0 || (i + 1 == q->n && q->sent < q->n_runs)))
+			return 1;
+	}
+	return 0;
+}
+
 static int is_done(const struct pagehint_device *device, uint32_t role, const struct ph_device_queue *q)
 {
 	const struct ph_request *request = &q->request[q->first];
 	if (q->n == 0 || !request->finished || request->batches != 0)
+		return 0;
+	if (role == PAGEHINT_BALLOON_Q_DEFLATE && is_completing(device))
 		return 0;
 	return !(role == PAGEHINT_BALLOON_Q_STATS && q->n == 1 && device->stats_held);
 }

@@ -199,6 +199,59 @@ static void larger_pages_align_as_the_backing_does(void **state)
 	assert_int_equal(ph_device_larger(&small, 100, &larger), -1);
 }
 
+/*
+ * A driver that need not tell the host may use a page as soon as it has asked for it back, which the device may not have seen:
+ * what was acknowledged is no part of anything any more. Whole pages of one request go all the same.
+ */
+static void without_must_tell_host_a_page_is_not_put_together_from_older_parts(void **state)
+{
+	(void)state;
+	struct guest_how how = { .host_page_shift = 14 };
+	struct guest *g = guest_open(&how);
+	guest_boot(g, PAGEHINT_DEVICE_FEATURES_DEFAULT & ~PAGEHINT_BALLOON_F_MUST_TELL_HOST);
+	give_and_inflate(g, F, 3);
+	guest_refill(g); /* the guest uses them again, and its word of it is still on its way */
+	give_and_inflate(g, F + 3, 1);
+	assert_int_equal(g->n_runs, 0);
+	assert_int_equal(guest_stats(g).partial_pages, 0);
+	assert_int_equal(guest_dropped(g, PAGEHINT_DEVICE_DROP_PARTIAL), 2);
+	give_and_inflate(g, F + 7, 6);
+	guest_expect(g, &RUN(F + 8, 4), 1);
+	guest_check(g);
+	guest_close(g);
+}
+
+/*
+ * A process died after it had acknowledged a deflate and before it could save that: its successor, which goes by the rings, must
+ * not believe in the parts of the state.
+ */
+static void the_parts_of_a_state_older_than_the_rings_are_forgotten(void **state)
+{
+	(void)state;
+	for (uint32_t clean = 0; clean < 2; clean++) {
+		struct guest_how how = { .host_page_shift = 14 };
+		struct guest *g = guest_open(&how);
+		guest_boot(g, 0);
+		give_and_inflate(g, F, 3);
+		struct guest_blob b = guest_save(g);
+		uint32_t pfn = F + 1, flags = clean ? PAGEHINT_DEVICE_QUEUE_RESUME : PAGEHINT_DEVICE_QUEUE_FROM_USED;
+		if (!clean)
+			guest_deflate(g, &pfn, 1);
+		guest_refill(g);
+		guest_replace(g, g->now);
+		assert_int_equal(pagehint_device_load(g->device, g->now, b.bytes, b.length), 0);
+		assert_int_equal(guest_stats(g).partial_pages, 3);
+		assert_int_equal(guest_start(g, PAGEHINT_BALLOON_Q_INFLATE, flags, 0, 0), 0);
+		if (clean)
+			guest_give(g, F, 3);
+		give_and_inflate(g, F + 3, 1);
+		assert_int_equal(g->n_runs, clean);
+		assert_int_equal(guest_dropped(g, PAGEHINT_DEVICE_DROP_PARTIAL), !clean);
+		guest_check(g);
+		guest_close(g);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +264,8 @@ int main(void)
 		cmocka_unit_test(frames_above_4_kib_are_discarded_in_their_own_unit),
 		cmocka_unit_test(a_part_named_after_its_page_went_is_not_remembered),
 		cmocka_unit_test(larger_pages_align_as_the_backing_does),
+		cmocka_unit_test(without_must_tell_host_a_page_is_not_put_together_from_older_parts),
+		cmocka_unit_test(the_parts_of_a_state_older_than_the_rings_are_forgotten),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
