@@ -5,5 +5,5 @@
 # nightly
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- populate_pvh populate_pv limit holes mapped gone scrub reporter own target examples measure
+[ $# -gt 0 ] || set -- populate_pvh populate_pv limit holes mapped gone scrub reporter xencall own target examples measure
 exec bash peers/xen/run.sh xen-pvh pvh "$@"

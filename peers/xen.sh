@@ -4,5 +4,5 @@
 # needs: qemu-system-x86 libxen-dev
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- populate_pvh populate_pv limit holes mapped gone scrub reporter self target examples measure
+[ $# -gt 0 ] || set -- populate_pvh populate_pv limit holes mapped gone scrub reporter xencall self target examples measure
 exec bash peers/xen/run.sh xen pv "$@"

@@ -142,7 +142,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_alloc(struct pagehint_zone *z
  * orders 0-5, 6-11 and 12-17 it tracks frames, not blocks: an aligned part of a block may be freed (the rest stays out), and
  * neighbours may be freed in one call; no frame is lost or doubled by that. PAGEHINT_ZONE_STRICT refuses those, too.
  * Return: 0; -EALREADY not out (double free; it may sit in a cache); -EINVAL order, misaligned, or out in another order;
- * -ERANGE not in a present section.
+ * -ERANGE not in a present section. When two threads free the same at once, one is refused; in the rarest case, while caches
+ * pass the frame on, a third free of it is, too: then it is out still.
  * Thread: any.   Cost: about three atomics.   Since: 0.1
  */
 PAGEHINT_API int pagehint_zone_free(struct pagehint_zone *zone, uint64_t frame, uint32_t order);

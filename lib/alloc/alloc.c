@@ -52,10 +52,15 @@ int ph_zone_take(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t
 	int r = ph_level_search(z, order, want, ret, ret_mask);
 	if (ph_unlikely(r < 0))
 		r = ph_zone_take_slow(z, cache, order, want, ret, ret_mask);
-	if (ph_likely(r == 0))
-		atomic_fetch_add(&ph_zone_head(z, ret->slot)->taken, (uint64_t)ph_popcount(*ret_mask)
-									     << (order / 6 * 6));
-	return r;
+	if (ph_unlikely(r < 0))
+		return r;
+	uint64_t frames = (uint64_t)ph_popcount(*ret_mask) << (order / 6 * 6);
+	if (cache != NULL) /* its own count: no atomic */
+		atomic_store_explicit(&cache->taken, atomic_load_explicit(&cache->taken, memory_order_relaxed) + frames,
+				      memory_order_relaxed);
+	else
+		atomic_fetch_add(&ph_zone_head(z, ret->slot)->taken, frames);
+	return 0;
 }
 
 int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame)
@@ -89,6 +94,11 @@ static int check_present(const struct pagehint_zone *z, uint32_t slot, uint32_t 
 	return 0;
 }
 
+int ph_zone_refusal(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order, int r)
+{
+	return r == -EALREADY && check_present(z, slot, offset, order) < 0 ? -ERANGE : r;
+}
+
 int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, struct ph_place *ret_place)
 {
 	if (ph_unlikely(order > PAGEHINT_ORDER_MAX || (frame & ((UINT64_C(1) << order) - 1)) != 0))
@@ -100,7 +110,7 @@ int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, str
 	int r = ph_zone_is_tracked(z) ? ph_track_in(z, (uint32_t)slot, offset, order)
 				      : check_present(z, (uint32_t)slot, offset, order);
 	if (ph_unlikely(r < 0))
-		return r == -EALREADY ? (check_present(z, (uint32_t)slot, offset, order) < 0 ? -ERANGE : r) : r;
+		return ph_zone_refusal(z, (uint32_t)slot, offset, order, r);
 	ph_scrub_freed(z, (uint32_t)slot, offset, 1u << order);
 	*ret_place = ph_place_of((uint32_t)slot, offset, order);
 	return 0;

@@ -8,28 +8,57 @@
 #include "alloc/sets.h"
 #include "alloc/track.h"
 
+/* Writes the first frames of the blocks under `mask` of the place's word; returns how many they are. */
+static uint32_t spell_out(uint64_t base, const struct ph_place *p, uint32_t order, uint64_t mask, uint64_t *frames)
+{
+	uint64_t starts = mask & ph_run_starts(order % 6);
+	uint32_t n = 0, shift = 6 * p->level;
+	if (p->level != PH_WHOLE_LEVEL)
+		base += (uint64_t)p->word << (shift + 6);
+	while (starts != 0) {
+		uint32_t bit = ph_ctz(starts), run = order % 6 == 0 ? ph_run_length(starts, bit) : 1;
+		uint64_t frame = base + ((uint64_t)bit << shift);
+		for (uint32_t i = 0; i < run; i++)
+			frames[n + i] = frame + ((uint64_t)i << shift);
+		n += run;
+		starts &= ~ph_mask(bit, run);
+	}
+	return n;
+}
+
+static void count_taken(struct pagehint_zone *z, uint32_t slot, uint64_t *frames)
+{
+	if (*frames != 0)
+		atomic_fetch_add(&ph_zone_head(z, slot)->taken, *frames);
+	*frames = 0;
+}
+
 int pagehint_zone_alloc_batch(struct pagehint_zone *zone, uint32_t order, uint32_t n, uint64_t *ret_frames,
 			      uint32_t *ret_n)
 {
 	if (order > PAGEHINT_ORDER_MAX)
 		return -EINVAL;
-	uint32_t done = 0;
+	uint32_t done = 0, slot = 0;
+	uint64_t uncounted = 0; /* frames taken of `slot` */
 	int r = 0;
 	while (done < n) {
 		struct ph_place p;
 		uint64_t mask;
-		r = ph_zone_take(zone, NULL, order, n - done, &p, &mask);
-		if (r < 0)
+		r = ph_level_search(zone, order, n - done, &p, &mask);
+		if (ph_unlikely(r < 0))
+			r = ph_zone_take_slow(zone, NULL, order, n - done, &p, &mask);
+		if (ph_unlikely(r < 0))
 			break;
+		if (p.slot != slot)
+			count_taken(zone, slot, &uncounted);
+		slot = p.slot;
+		uncounted += (uint64_t)ph_popcount(mask) << (6 * p.level);
 		ph_sets_handed_blocks(zone, &p, order, mask);
 		if (ph_zone_is_tracked(zone))
 			ph_track_out(zone, p.slot, p.level, p.word, order, mask);
-		uint64_t base = ph_zone_base(zone, p.slot), starts = mask & ph_run_starts(order % 6);
-		for (; starts != 0; starts &= starts - 1) {
-			p.bit = ph_ctz(starts);
-			ret_frames[done++] = base + ph_place_offset(&p);
-		}
+		done += spell_out(ph_zone_base(zone, p.slot), &p, order, mask, ret_frames + done);
 	}
+	count_taken(zone, slot, &uncounted);
 	*ret_n = done;
 	return r;
 }
@@ -67,13 +96,10 @@ static int free_group(struct pagehint_zone *z, const struct ph_place *p, uint64_
 	}
 	if (z->flags & (PAGEHINT_ZONE_STRICT | PAGEHINT_ZONE_UNTRACKED) || p->level == PH_WHOLE_LEVEL)
 		return -EALREADY; /* one by one */
-	ph_word *word = ph_track_word(z, p->slot, p->level, p->word);
-	uint64_t v = atomic_load(word);
-	while ((v & mask) == mask)
-		if (atomic_compare_exchange_strong(word, &v, v & ~mask)) {
-			ph_level_put(z, p->slot, p->level, p->word, mask);
-			return 0;
-		}
+	if (ph_track_clear(z, p->slot, p->level, p->word, mask)) {
+		ph_level_put(z, p->slot, p->level, p->word, mask);
+		return 0;
+	}
 	return -EALREADY;
 }
 

@@ -44,7 +44,11 @@ static uint64_t out_of(struct walk *w, uint32_t slot, uint32_t word)
 {
 	if (!ph_zone_is_tracked(w->z))
 		return 0;
-	uint64_t v = atomic_load(ph_track_word(w->z, slot, 0, word));
+	uint64_t v = atomic_load(ph_track_word(w->z, slot, 0, word)),
+		 lent = ph_lend_mask(w->z, ph_zone_word_name(slot, word));
+	if (lent & ~v)
+		fault(w, "lent, but not marked", ph_zone_base(w->z, slot) + word * 64, lent, v);
+	v &= ~lent;
 	uint64_t one = atomic_load(ph_track_word(w->z, slot, 1, word / 64)) >> (word % 64) & 1;
 	uint64_t two = atomic_load(ph_track_word(w->z, slot, 2, 0)) >> (word / 64) & 1;
 	uint64_t all = atomic_load(ph_track_word(w->z, slot, 3, 0)) & 1;
@@ -63,6 +67,7 @@ static void check_summary(struct walk *w, uint32_t slot, uint32_t level, uint32_
 	if (c < 0)
 		return;
 	uint64_t said = atomic_load(&ph_zone_sum(z, level, (uint32_t)c)[slot / 64]) >> (slot % 64) & 1;
+	said &= atomic_load(&ph_zone_up(z, level, (uint32_t)c)[slot / 4096]) >> (slot / 64 % 64) & 1;
 	if (level == 1)
 		said &= atomic_load(&ph_zone_head(z, slot)->sum1[c]) >> word & 1;
 	if (level == 0) {
@@ -100,6 +105,33 @@ static void check_section(struct walk *w, uint32_t slot)
 		fault(w, "an out block is still being split", base, splits, 0);
 }
 
+/* the bigger blocks that a cache keeps */
+static uint64_t check_blocks(struct walk *w, const struct pagehint_cache *c, uint32_t i)
+{
+	uint64_t cached = 0;
+	for (uint32_t order = 1; order <= PH_CACHE_ORDERS; order++) {
+		uint64_t frame = atomic_load(&c->block[order]) - 1, frames = UINT64_C(1) << order;
+		if (frame == UINT64_MAX)
+			continue;
+		cached += frames;
+		int64_t slot = ph_zone_slot(w->z, frame);
+		if (slot < 0 || (frame & (frames - 1)) != 0) {
+			fault(w, "no block is in a cache", i, frame, order);
+			continue;
+		}
+		for (uint64_t at = frame; at < frame + frames; at = (at | 63) + 1) {
+			uint32_t word = ph_zone_offset(at) / 64;
+			uint64_t mask = ph_mask(at % 64, frames < 64 ? (uint32_t)frames : 64);
+			uint64_t elsewhere = free_of(w, (uint32_t)slot, word) | out_of(w, (uint32_t)slot, word);
+			if (mask & elsewhere)
+				fault(w, "block cached, but free or out", at, mask, elsewhere);
+		}
+		if (atomic_load(&c->control) == PH_CACHE_FREE)
+			fault(w, "a block in a closed cache", i, frame, order);
+	}
+	return cached;
+}
+
 static uint64_t check_caches(struct walk *w)
 {
 	const struct pagehint_zone *z = w->z;
@@ -119,6 +151,7 @@ static uint64_t check_caches(struct walk *w)
 			if (atomic_load(&c->control) == PH_CACHE_FREE)
 				fault(w, "frames in a closed cache", i, mask, word);
 		}
+		cached += check_blocks(w, c, i);
 	}
 	return cached;
 }

@@ -62,7 +62,6 @@ static void lay_out_slot(struct pagehint_zone *z)
 	next(&at, PH_L0_WORDS * z->level0_stride, 1);
 	z->at_level1 = next(&at, PH_L1_WORDS, 1);
 	z->at_sum0 = next(&at, PH_CLASSES * 64, 1);
-	z->at_present = next(&at, PH_L0_WORDS / 64, 1);
 	z->at_out1 = next(&at, PH_L1_WORDS, tracked);
 	z->at_tail0 = next(&at, PH_L0_WORDS, strict);
 	z->at_tail1 = next(&at, PH_L1_WORDS, strict);
@@ -78,13 +77,25 @@ static void lay_out(struct pagehint_zone *z)
 {
 	uint64_t at = ph_round_up(sizeof(*z), 128);
 	z->bitmap_words = (uint32_t)((z->max_sections + 63) / 64);
+	z->up_words = (z->bitmap_words + 63) / 64;
 	lay_out_slot(z);
 	z->off_caches = at;
 	at += z->max_caches * sizeof(struct pagehint_cache);
+	/* many more places than caches: so two of them seldom want the same */
+	uint32_t places = 64;
+	while (places < 8 * z->max_caches)
+		places *= 2;
+	z->lent_shift = 32 - ph_ctz(places);
+	z->off_lent = at;
+	at += ph_round_up(places * sizeof(uint16_t), 64);
 	z->off_sums = at;
 	at += ph_round_up((uint64_t)(PH_WHOLE_LEVEL * PH_CLASSES + 1) * z->bitmap_words * 8, 64);
+	z->off_ups = at;
+	at += ph_round_up((uint64_t)PH_WHOLE_LEVEL * PH_CLASSES * z->up_words * 8, 64);
 	z->off_heads = at;
 	at += ph_round_up(z->max_sections * sizeof(struct ph_section), 64);
+	z->off_present = at;
+	at += z->max_sections * PH_PRESENT_WORDS * 8;
 	z->off_slots = at;
 	at += ph_round_up(z->span_sections * sizeof(uint32_t), 64);
 	z->off_sections = at;

@@ -85,7 +85,7 @@ static int claim_bits(struct pagehint_zone *z, uint32_t slot, uint32_t level, ui
 	while ((v & mask) == mask) {
 		if (!atomic_compare_exchange_strong(p, &v, v & ~mask))
 			continue;
-		ph_summary_moved(z, slot, level, word, v, v & ~mask);
+		ph_summary_moved(z, slot, level, word, ph_level_class(v), v & ~mask);
 		*ret_old = v;
 		return 1;
 	}

@@ -5,7 +5,10 @@
 #ifndef PH_ALLOC_OPS_H
 #define PH_ALLOC_OPS_H
 
+#include <errno.h>
+
 #include "alloc/cache.h"
+#include "alloc/track.h"
 #include "alloc/zone.h"
 
 /*
@@ -14,7 +17,17 @@
  */
 int ph_zone_untrack(struct pagehint_zone *z, uint64_t frame, uint32_t order, struct ph_place *ret_place);
 
-/* pagehint_zone_alloc; `cache` (may be NULL) is drained when nothing else helps. */
+/* The same for a frame at an offset of a slot that is in use: 0, -ERANGE, -EALREADY, -EINVAL. */
+int ph_zone_refusal(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order, int r);
+static inline int ph_zone_untrack_frame(struct pagehint_zone *z, uint32_t slot, uint32_t offset)
+{
+	if (!ph_zone_is_tracked(z))
+		return ph_likely(ph_zone_is_present(z, slot, offset)) ? 0 : -ERANGE;
+	int r = ph_track_in(z, slot, offset, 0);
+	return ph_likely(r == 0) ? 0 : ph_zone_refusal(z, slot, offset, 0, r);
+}
+
+/* pagehint_zone_alloc; `cache` (may be NULL) counts what is taken, and is drained when nothing else helps. */
 int ph_zone_alloc(struct pagehint_zone *z, struct pagehint_cache *cache, uint32_t order, uint64_t *ret_frame);
 
 #ifndef PH_SLOW_TRIES /* looks before a refusal says that it cannot tell; fewer where a test goes through every order */

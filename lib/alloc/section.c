@@ -31,14 +31,14 @@ static int any_present(const struct pagehint_zone *z, const struct ph_part *part
 		return 0;
 	uint32_t end = (part->offset + part->frames) / PH_PRESENT_FRAMES;
 	for (uint32_t i = part->offset / PH_PRESENT_FRAMES; i < end; i = (i | 63) + 1)
-		if (atomic_load(&ph_zone_words(z, (uint32_t)slot, z->at_present)[i / 64]) & present_mask(i, end))
+		if (atomic_load(&ph_zone_present(z, (uint32_t)slot)[i / 64]) & present_mask(i, end))
 			return 1;
 	return 0;
 }
 
 static void mark_present(struct pagehint_zone *z, uint32_t slot, const struct ph_part *part, int present)
 {
-	ph_word *words = ph_zone_words(z, slot, z->at_present);
+	ph_word *words = ph_zone_present(z, slot);
 	uint32_t end = (part->offset + part->frames) / PH_PRESENT_FRAMES;
 	for (uint32_t i = part->offset / PH_PRESENT_FRAMES; i < end; i = (i | 63) + 1) {
 		if (present)
@@ -50,25 +50,28 @@ static void mark_present(struct pagehint_zone *z, uint32_t slot, const struct ph
 
 static int is_empty(const struct pagehint_zone *z, uint32_t slot)
 {
-	const ph_word *words = ph_zone_words(z, slot, z->at_present);
+	const ph_word *words = ph_zone_present(z, slot);
 	for (uint32_t i = 0; i < PH_L0_WORDS / 64; i++)
 		if (atomic_load(&words[i]) != 0)
 			return 0;
 	return 1;
 }
 
-static int64_t find_slot(const struct pagehint_zone *z)
+/* The lowest slot that is unused; whoever calls knows that there is one. */
+static uint32_t find_slot(const struct pagehint_zone *z)
 {
-	for (uint32_t i = 0; i < z->max_sections; i++)
-		if (atomic_load(&ph_zone_head(z, i)->number_plus1) == 0)
-			return i;
-	return -1;
+	uint32_t slot = (uint32_t)atomic_load(&z->no_gap_below);
+	while (atomic_load(&ph_zone_head(z, slot)->number_plus1) != 0)
+		slot++;
+	return slot;
 }
 
 static uint32_t open_slot(struct pagehint_zone *z, uint64_t frame)
 {
-	uint32_t slot = (uint32_t)find_slot(z);
+	uint32_t slot = find_slot(z);
 	struct ph_section *head = ph_zone_head(z, slot);
+	atomic_store(&z->no_gap_below, slot + 1);
+	atomic_fetch_add(&z->sections, 1);
 	atomic_store(&head->number_plus1, (frame >> PH_SECTION_SHIFT) + 1);
 	if (atomic_load(&z->used_slots) <= slot)
 		atomic_store(&z->used_slots, slot + 1);
@@ -82,15 +85,13 @@ int pagehint_zone_add(struct pagehint_zone *zone, uint64_t frame, uint64_t frame
 		return -EINVAL;
 	if (frame + frames > zone->span_sections << PH_SECTION_SHIFT)
 		return -ERANGE;
-	uint64_t wanted = 0, used = 0;
+	uint64_t wanted = 0;
 	PH_FOR_SECTIONS (part, frame, frames) {
 		if (any_present(zone, &part))
 			return -EEXIST;
 		wanted += ph_zone_slot(zone, part.frame) < 0;
 	}
-	for (uint32_t i = 0; i < zone->max_sections; i++)
-		used += atomic_load(&ph_zone_head(zone, i)->number_plus1) != 0;
-	if (wanted > zone->max_sections - used)
+	if (wanted > zone->max_sections - atomic_load(&zone->sections))
 		return -ENOSPC;
 	PH_FOR_SECTIONS (part, frame, frames) {
 		int64_t slot = ph_zone_slot(zone, part.frame);
@@ -153,6 +154,9 @@ int pagehint_zone_remove(struct pagehint_zone *zone, uint64_t frame, uint64_t fr
 			ph_sets_reset(zone, slot, 0, PAGEHINT_SECTION_FRAMES, 0);
 			atomic_store(slot_entry(zone, part.frame), 0);
 			atomic_store(&ph_zone_head(zone, slot)->number_plus1, 0);
+			atomic_fetch_sub(&zone->sections, 1);
+			if (slot < atomic_load(&zone->no_gap_below))
+				atomic_store(&zone->no_gap_below, slot);
 		}
 	}
 	return 0;

@@ -61,15 +61,19 @@ void ph_sets_handed_blocks(struct pagehint_zone *z, const struct ph_place *p, ui
 	if (p->from < g / 6 && !(z->flags & PAGEHINT_ZONE_LADDER))
 		return; /* the common case: a piece of a granule that was broken before */
 	uint64_t starts = mask & ph_run_starts(order % 6);
+	uint32_t next = 0; /* granules below this were dealt with: blocks share them */
 	for (; starts != 0; starts &= starts - 1) {
 		struct ph_place block = *p;
 		block.bit = ph_ctz(starts);
-		uint32_t offset = ph_place_offset(&block);
-		for (uint32_t i = offset >> g; i <= (offset + frames - 1) >> g; i++)
+		uint32_t offset = ph_place_offset(&block), last = (offset + frames - 1) >> g;
+		for (uint32_t i = offset >> g < next ? next : offset >> g; i <= last; i++)
 			if (was_whole(z, p, i))
 				touch(z, p->slot, i);
+		next = last + 1;
 		if (z->flags & PAGEHINT_ZONE_LADDER)
 			change_range(dirty_words(z, p->slot), offset, frames, set_bits);
+		else if (g >= 6 * (p->level + 1)) /* the whole word lies in one granule */
+			return;
 	}
 }
 
@@ -120,15 +124,24 @@ uint64_t ph_sets_handed_frame(struct pagehint_zone *z, uint32_t slot, uint32_t o
 	return (note & ~group) | (note & clean);
 }
 
-/* gathers the bits of v at multiples of 2^r into the low 64 >> r bits */
+/* gathers the bits of v at multiples of 2^r into the low 64 >> r bits; no other bit of v is set */
 static uint64_t gather(uint64_t v, uint32_t r)
 {
-	uint64_t out = 0;
-	if (r == 0)
-		return v;
-	for (; v != 0; v &= v - 1)
-		out |= UINT64_C(1) << (ph_ctz(v) >> r);
-	return out;
+	/* groups of `have` bits, `apart` bits from one to the next: two of them become one */
+	for (uint32_t have = 1, apart = 1u << r; r != 0 && apart < 64; have *= 2, apart *= 2) {
+		v |= v >> (apart - have);
+		v &= ph_run_starts(ph_ctz(apart) + 1) * ph_low_mask(2 * have);
+	}
+	return v;
+}
+
+/* The granules of one word of a level, low bits first; no part of a bigger block. */
+static uint64_t granules_of(uint64_t word, uint32_t r)
+{
+	uint64_t starts = ph_runs(word, r);
+	if (r != 3) /* 2 MiB of 4 KiB frames: bit 8i to bit i, the sum of no two meets */
+		return gather(starts, r);
+	return starts * UINT64_C(0x0102040810204080) >> 56;
 }
 
 uint64_t ph_sets_whole(const struct pagehint_zone *z, uint32_t slot, uint32_t i)
@@ -139,13 +152,26 @@ uint64_t ph_sets_whole(const struct pagehint_zone *z, uint32_t slot, uint32_t i)
 		return ph_low_mask(granules);
 	if (level == PH_WHOLE_LEVEL)
 		return 0;
-	uint32_t words = PH_L0_WORDS >> (6 * level), each = 64u >> r;
+	uint32_t words = PH_L0_WORDS >> (6 * level), each = 64u >> r, first = i << r;
+	uint32_t n = words - first < 1u << r ? words - first : 1u << r;
 	uint64_t out = 0;
-	for (uint32_t j = 0; j < 1u << r && (i << r) + j < words; j++) {
-		uint32_t word = (i << r) + j;
+	if (level == 1) { /* what is asked most: one word says of all of them whether they are part of bigger blocks */
+		const ph_word *word = ph_zone_level_word(z, slot, 1, first);
+		const ph_word *level2 = &ph_zone_head(z, slot)->level2;
+		uint64_t above = atomic_load(level2) >> first;
+		for (uint32_t j = 0; j < n; j++) {
+			uint64_t v = atomic_load(&word[j]);
+			if (v == 0 && !(above >> j & 1)) /* used up, or merged since we looked */
+				above = atomic_load(level2) >> first;
+			out |= (above >> j & 1 ? ph_low_mask(each) : granules_of(v, r)) << (j * each);
+		}
+		return out;
+	}
+	for (uint32_t j = 0; j < n; j++) {
+		uint32_t word = first + j;
 		uint64_t bits = ph_level_covered(z, slot, level, word)
 					? ph_low_mask(each)
-					: gather(ph_runs(atomic_load(ph_zone_level_word(z, slot, level, word)), r), r);
+					: granules_of(atomic_load(ph_zone_level_word(z, slot, level, word)), r);
 		out |= bits << (j * each);
 	}
 	return out;

@@ -50,7 +50,8 @@ int pagehint_zone_stats(const struct pagehint_zone *zone, struct pagehint_zone_s
 	s.transit = minus(begun, ended);
 	s.free = minus(minus(put, taken), s.transit);
 	s.out = minus(s.total, s.free + s.cached + s.isolated + s.in_flight + s.transit);
-	uint64_t each = zone->section_words * UINT64_C(8) + sizeof(struct ph_section) + sizeof(uint32_t);
+	uint64_t words = zone->section_words + PH_PRESENT_WORDS;
+	uint64_t each = words * 8 + sizeof(struct ph_section) + sizeof(uint32_t);
 	s.metadata_bytes = zone->bytes;
 	s.present_bytes = zone->bytes - (zone->max_sections - s.sections) * each;
 	return PH_OPTS_OUT(stats, s);

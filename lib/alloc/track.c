@@ -6,21 +6,6 @@
 #define SPLIT_RETRIES 1024
 #endif
 
-ph_word *ph_track_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
-{
-	struct ph_section *head = ph_zone_head(z, slot);
-	switch (level) {
-	case 0:
-		return ph_zone_words(z, slot, word * 2 + 1);
-	case 1:
-		return ph_zone_words(z, slot, z->at_out1 + word);
-	case 2:
-		return &head->out2;
-	default:
-		return &head->out3;
-	}
-}
-
 static ph_word *tail_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
 {
 	if (level == 0)
@@ -53,6 +38,13 @@ void ph_track_out_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset,
 	}
 }
 
+/* what is out of a word; the mark first: it comes after the lending */
+static uint64_t out_bits(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
+{
+	uint64_t marked = atomic_load(ph_track_word(z, slot, level, word));
+	return marked & ~ph_track_lent(z, slot, level, word);
+}
+
 /* Is any frame of the block out, on whatever level? Only asked when a free was refused. */
 static int is_any_out(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order)
 {
@@ -60,7 +52,7 @@ static int is_any_out(const struct pagehint_zone *z, uint32_t slot, uint32_t off
 		uint32_t first = offset >> (6 * level), last = (offset + (1u << order) - 1) >> (6 * level);
 		for (uint32_t i = first; i <= last; i = (i | 63) + 1) {
 			uint32_t end = (i | 63) < last ? (i | 63) : last;
-			if (atomic_load(ph_track_word(z, slot, level, i / 64)) & ph_mask(i % 64, end - i + 1))
+			if (out_bits(z, slot, level, i / 64) & ph_mask(i % 64, end - i + 1))
 				return 1;
 		}
 	}
@@ -75,27 +67,23 @@ static int is_one_block(const struct pagehint_zone *z, uint32_t slot, const stru
 	return (tails & mask) == (mask & ~head) && !(tails & end);
 }
 
+int ph_track_refuse(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order)
+{
+	return is_any_out(z, slot, offset, order) ? -EINVAL : -EALREADY;
+}
+
 int ph_track_in(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order)
 {
 	struct ph_place p = ph_place_of(slot, offset, order);
 	uint64_t mask = ph_order_mask(order, p.bit);
-	ph_word *word = ph_track_word(z, slot, p.level, p.word);
-	if (has_tails(z, p.level) && (atomic_load(word) & mask) == mask && !is_one_block(z, slot, &p, mask))
+	if (has_tails(z, p.level) && (out_bits(z, slot, p.level, p.word) & mask) == mask &&
+	    !is_one_block(z, slot, &p, mask))
 		return -EINVAL;
-	if (order % 6 == 0) {
-		if (ph_likely(atomic_fetch_and(word, ~mask) & mask))
-			return 0;
-		return is_any_out(z, slot, offset, order) ? -EINVAL : -EALREADY;
-	}
-	uint64_t v = atomic_load(word);
-	while ((v & mask) == mask) {
-		if (!atomic_compare_exchange_strong(word, &v, v & ~mask))
-			continue;
-		if (has_tails(z, p.level))
-			atomic_fetch_and(tail_word(z, slot, p.level, p.word), ~mask);
-		return 0;
-	}
-	return is_any_out(z, slot, offset, order) ? -EINVAL : -EALREADY;
+	if (!ph_track_clear(z, slot, p.level, p.word, mask))
+		return ph_track_refuse(z, slot, offset, order);
+	if (has_tails(z, p.level) && order % 6 != 0)
+		atomic_fetch_and(tail_word(z, slot, p.level, p.word), ~mask);
+	return 0;
 }
 
 /* Bits of a block leave it: what stays behind them starts a block of its own. */
@@ -144,11 +132,9 @@ static int clear_group(struct pagehint_zone *z, uint32_t slot, uint32_t word, ui
 	for (int i = 0; i < SPLIT_RETRIES; i++) {
 		uint64_t begun = atomic_load(&head->splits_begun), ended = atomic_load(&head->splits_ended);
 		uint64_t v = atomic_load(out);
-		while ((v & mask) == mask) {
-			if (atomic_compare_exchange_strong(out, &v, v & ~mask)) {
-				behead(z, slot, 0, word, mask);
-				return 0;
-			}
+		if (ph_track_clear(z, slot, 0, word, mask)) {
+			behead(z, slot, 0, word, mask);
+			return 0;
 		}
 		if (split_out(z, slot, word))
 			continue;
@@ -163,13 +149,13 @@ static int is_group_out(const struct pagehint_zone *z, uint32_t slot, uint32_t w
 	const struct ph_section *head = ph_zone_head(z, slot);
 	for (int i = 0; i < SPLIT_RETRIES; i++) {
 		uint64_t begun = atomic_load(&head->splits_begun), ended = atomic_load(&head->splits_ended);
-		uint64_t v = atomic_load(ph_track_word(z, slot, 0, word));
-		if ((v & mask) == mask)
+		uint64_t v = atomic_load(ph_track_word0(z, slot, word));
+		if ((v & ~ph_track_lent(z, slot, 0, word) & mask) == mask)
 			return 1;
 		for (uint32_t level = 1, index = word; level <= PH_WHOLE_LEVEL; level++, index >>= 6)
 			if (atomic_load(ph_track_word(z, slot, level, index >> 6)) >> (index & 63) & 1)
 				return 1;
-		if (is_settled(head, begun, ended) && atomic_load(ph_track_word(z, slot, 0, word)) == v)
+		if (is_settled(head, begun, ended) && atomic_load(ph_track_word0(z, slot, word)) == v)
 			return 0;
 	}
 	return 1; /* still unsettled: ph_track_in_range will say */

@@ -11,7 +11,7 @@
  *   level 0   4096 words   bit = frame        level 1  64 words  bit = 64 frames      level 2  1 word (in the head)
  *             (in tracked zones the out word of level 0 stands beside each: a free needs one cache line for both)
  *   sum0      6 x 64 words bit = level-0 word whose largest run has this class (head: which of the 64 are not zero)
- *   present   64 words     bit = 64 frames that exist
+ *   present   64 words     bit = 64 frames that exist (all slots' side by side: adding memory touches nothing else of a slot)
  *   out       4096 + 64 (+ 1 in the head) words: what is in the embedder's hands, by the level it was allocated on
  *   tail      4096 + 64 (+ 1 in the head) words, strict zones: set for all but the first bit of a block
  *   dirty     4096 words, ladder zones: handed out since it was last discarded
@@ -40,6 +40,7 @@
 
 #define PH_L0_WORDS 4096u
 #define PH_L1_WORDS 64u
+#define PH_PRESENT_WORDS 64u
 
 typedef _Atomic uint64_t ph_word;
 
@@ -75,8 +76,10 @@ struct pagehint_zone {
 	uint32_t granule_words; /* words of each reporting set of a slot */
 	uint32_t section_words; /* words of a slot */
 	uint32_t bitmap_words;  /* words of a bitmap over slots */
+	uint32_t lent_shift;    /* 32 - log2 of the places of the table of lent words */
+	uint32_t up_words;      /* words of a bitmap over those */
 	/* offsets inside a slot [words]; 0 = not there */
-	uint32_t at_level1, at_sum0, at_present, at_out1, at_tail0, at_tail1, at_dirty, at_stale, at_touched, at_aged;
+	uint32_t at_level1, at_sum0, at_out1, at_tail0, at_tail1, at_dirty, at_stale, at_touched, at_aged;
 	uint32_t level0_stride; /* 2 in tracked zones: level 0 and its out words alternate */
 	uint32_t from_new;      /* made by pagehint_zone_new: destroy unmaps it */
 	uint32_t at_unclean;    /* as the offsets above */
@@ -84,7 +87,10 @@ struct pagehint_zone {
 	/* offsets inside the state [bytes] */
 	uint64_t off_slots;    /* uint32_t[span_sections]: slot + 1 */
 	uint64_t off_sums;     /* bitmaps over slots: [3 levels][6 classes], then whole sections */
+	uint64_t off_ups;      /* of each of the first 18: which of its words are not zero */
 	uint64_t off_heads;    /* struct ph_section[max_sections] */
+	uint64_t off_present;  /* words of present frames, PH_PRESENT_WORDS a slot */
+	uint64_t off_lent;     /* see lend.h */
 	uint64_t off_caches;   /* struct pagehint_cache[max_caches] */
 	uint64_t off_sections; /* words of the slots */
 	_Alignas(64) ph_word total;
@@ -93,6 +99,8 @@ struct pagehint_zone {
 	ph_word holding;    /* operations that hold frames they may give back: what they hold is neither free nor out */
 	ph_word refaults;   /* frames of granules that were broken although they were reported or fresh */
 	ph_word used_slots; /* slots below this may be in use */
+	ph_word no_gap_below; /* slots below this are in use; with `sections` only for whoever adds and removes */
+	ph_word sections;     /* slots in use */
 	ph_word used_caches;
 	ph_word origin;                   /* an origin is on this zone */
 	ph_word scrubbed, zeroed, spared; /* see struct pagehint_scrub_stats */
@@ -139,6 +147,12 @@ static inline ph_word *ph_zone_sum(const struct pagehint_zone *z, uint32_t level
 	return (ph_word *)ph_zone_at(z, z->off_sums) + (uint64_t)(level * PH_CLASSES + class_) * z->bitmap_words;
 }
 
+/* bitmap over the words of that bitmap */
+static inline ph_word *ph_zone_up(const struct pagehint_zone *z, uint32_t level, uint32_t class_)
+{
+	return (ph_word *)ph_zone_at(z, z->off_ups) + (uint64_t)(level * PH_CLASSES + class_) * z->up_words;
+}
+
 /* bitmap over slots: sections that are one free block */
 static inline ph_word *ph_zone_whole(const struct pagehint_zone *z)
 {
@@ -172,10 +186,21 @@ static inline uint32_t ph_zone_offset(uint64_t frame)
 	return (uint32_t)(frame & (PAGEHINT_SECTION_FRAMES - 1));
 }
 
+/* names a level-0 word of the zone; never 0 */
+static inline uint32_t ph_zone_word_name(uint32_t slot, uint32_t word)
+{
+	return slot * PH_L0_WORDS + word + 1;
+}
+
+static inline ph_word *ph_zone_present(const struct pagehint_zone *z, uint32_t slot)
+{
+	return (ph_word *)ph_zone_at(z, z->off_present) + (uint64_t)slot * PH_PRESENT_WORDS;
+}
+
 /* is the 64-frame group of this section offset present? */
 static inline int ph_zone_is_present(const struct pagehint_zone *z, uint32_t slot, uint32_t offset)
 {
-	const ph_word *present = ph_zone_words(z, slot, z->at_present);
+	const ph_word *present = ph_zone_present(z, slot);
 	return (int)(atomic_load_explicit(&present[offset >> 12], memory_order_relaxed) >> (offset >> 6 & 63) & 1);
 }
 

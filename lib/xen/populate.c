@@ -52,6 +52,21 @@ static void came(struct populate *p, uint32_t first, uint32_t n, uint32_t order)
 	p->current += (uint64_t)n << order;
 }
 
+/*
+ * How many extents a call did that answered with an error. A PV frame without the name that the hypervisor has for it is of no
+ * use: a wrong one would give up another frame. Such extents stay the domain's until it is destroyed, and are not told as had.
+ */
+static uint32_t done_in_spite(struct populate *p, uint32_t first, uint32_t n, uint32_t order)
+{
+	const struct pagehint_xen *x = p->x;
+	uint32_t moved = ph_xen_progress(p->x, p->current, 0, n, order), named = moved;
+	if (x->kind == PAGEHINT_XEN_PV)
+		for (named = 0; named < moved && x->extents[named] != x->frame_of[first + named];)
+			named++;
+	p->current += (uint64_t)(moved - named) << order;
+	return named;
+}
+
 /* A batch, until it is done or does not get on. Returns how many are; *ret_answer < 0: the error that ended it. */
 static uint32_t send(struct populate *p, uint32_t n, uint32_t order, int64_t *ret_answer)
 {
@@ -59,7 +74,7 @@ static uint32_t send(struct populate *p, uint32_t n, uint32_t order, int64_t *re
 	uint32_t done = 0, retries = 0;
 	for (;;) {
 		int64_t r = ph_xen_extents(x, PH_XEN_POPULATE, n - done, order);
-		uint32_t got = r < 0 ? ph_xen_progress(x, p->current, 0, n - done, order) : (uint32_t)r;
+		uint32_t got = r < 0 ? done_in_spite(p, done, n - done, order) : (uint32_t)r;
 		came(p, done, got, order);
 		done += got;
 		memmove(x->extents, x->extents + got, (n - done) * sizeof(x->extents[0]));

@@ -144,9 +144,12 @@ static int64_t change(struct fake_xen *f, uint32_t op, const struct ph_xen_reser
 {
 	uint64_t *names = (uint64_t *)(uintptr_t)what->extents, done = 0;
 	const int faulty = strikes(f);
+	uint64_t asked[512];
 	if (what->nr >= UINT64_C(1) << 26)
 		return 0; /* too many: none */
 	assert_true(in_buffer(f, names, what->nr * sizeof(*names)));
+	assert_true(what->nr <= 512);
+	memcpy(asked, names, what->nr * sizeof(*names));
 	f->extents[op] += what->nr;
 	f->most_extents = what->nr > f->most_extents ? what->nr : f->most_extents;
 	f->last_flags = what->flags;
@@ -160,6 +163,8 @@ static int64_t change(struct fake_xen *f, uint32_t op, const struct ph_xen_reser
 	}
 	for (uint64_t i = 0; faulty && i < f->drift; i++)
 		(void)take_frame(f, 5000 + i);
+	if (faulty && f->nameless)
+		memcpy(names, asked, what->nr * sizeof(*names));
 	if (faulty && f->fault == FAULT_DIES)
 		die(f);
 	return faulty && f->fault == FAULT_ERROR ? f->fault_error : (int64_t)done;

@@ -49,6 +49,7 @@ struct fake_xen {
 	uint64_t fault_times; /* so many calls in a row; 0 = 1 */
 	uint64_t fault_after;
 	int64_t fault_error;
+	uint32_t nameless; /* when the fault strikes a PV populate, the names of what came do not come back */
 	uint64_t drift; /* when the fault strikes, the domain gives up the frames 5000 .. 5000 + drift - 1 by itself */
 	int32_t zero_error; /* of every frame */
 	/* its state */

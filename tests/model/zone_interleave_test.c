@@ -76,6 +76,12 @@ static const struct zone_play plays[] = {
 	  "add 0 64; take 3",
 	  { "give-twice 0", "give-twice 0" } },
 	{ "out: strictly", { STRICT, 9, 1, 1 }, 3, 0, "add 0 64; take 3", { "give-twice 0", "give-twice 0" } },
+	{ "out: one of them through its cache",
+	  { 0, 9, 1, 1 },
+	  3,
+	  1,
+	  "add 0 64; take 0",
+	  { "give-twice 0 1", "give-twice 0" } },
 	{ "out: two parts of one block",
 	  { STRICT, 9, 1, 1 },
 	  2,
@@ -125,6 +131,18 @@ static const struct zone_play plays[] = {
 	  1,
 	  "add 0 64",
 	  { "cache-take; cache-give; drain", "take 6" } },
+	{ "cache: the last one is drained",
+	  { 0, 9, 1, 1 },
+	  2,
+	  1,
+	  "add 0 64; reserve 2 62",
+	  { "cache-take; drain", "take 0" } },
+	{ "cache: two of them",
+	  { 0, 9, 1, 1 },
+	  2,
+	  2,
+	  "add 0 128; take 6",
+	  { "cache-take; cache-give; cache-take", "cache-take; give-old 0; cache-take" } },
 	{ "cache: parked, and drained by another",
 	  { 0, 9, 1, 1 },
 	  2,
@@ -211,7 +229,7 @@ static void test_every_order_of_every_play(void **state)
 		fflush(stdout);
 		if (r.faulty)
 			fail_msg("%s: %s", plays[i].name, r.fault);
-		assert_true(r.runs > 4 && r.words > 0);
+		assert_true(r.runs > 1 && r.words > 0);
 		runs += r.runs;
 		ends += r.ends;
 	}
@@ -239,7 +257,7 @@ static const struct {
 	{ "cache: a refill is on its way", { "ph_cache_any_moving", TURN_LOADS_NOTHING } },
 	{ "isolate: what is there is not missed", { "pagehint_zone_stats", TURN_LOADS_NOTHING } },
 	/* two free the same */
-	{ "out: both free the same block", { "ph_track_in", TURN_ALWAYS_EXCHANGES } },
+	{ "out: both free the same block", { "ph_track_clear", TURN_ALWAYS_EXCHANGES } },
 	/* what was broken and merged between the look and the claim is taken */
 	{ "touched: what was used is young", { "ph_reap_keep", TURN_LOADS_NOTHING } },
 	/* what a frame's owner wrote is forgotten, or what is scrubbed is in nobody's account */

@@ -105,7 +105,7 @@ static void give_twice(uint32_t who, const struct play_step *s)
 {
 	struct witness_held *h = witness_old((uint32_t)s->n);
 	h->what = WITNESS_GIVING;
-	int r = give_back(h);
+	int r = s->m ? pagehint_cache_free(caches[who], h->frame, h->order) : give_back(h);
 	if (r != 0 && r != -EALREADY && r != -EINVAL)
 		turn_fault("a free of what others free says %d", r);
 	won[who] += r == 0;

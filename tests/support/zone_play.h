@@ -22,7 +22,7 @@
  *   give              the newest thing of one's own
  *   cache-give        the same, through one's cache
  *   give-old n        the n-th thing from before the play
- *   give-twice n      the same; another does so, too: one of them must be refused
+ *   give-twice n [1]  the same; another does so, too: one of them must be refused (1: through one's cache)
  *   give-front n m    the first m frames of the n-th thing from before, as a run
  *   give-rest n m     all but the first m frames of it
  *   drain, park, unpark

@@ -210,6 +210,39 @@ static void test_very_many(void **state)
 	fake_xen_check(&fake);
 }
 
+/* A PV populate breaks off before it says what the frames are called: a guess would give up somebody else's. */
+static void test_names_that_do_not_come_back(void **state)
+{
+	(void)state;
+	static uint64_t table[256];
+	struct pagehint_outcome out;
+	for (unsigned i = 0; i < 256; i++)
+		table[i] = PAGEHINT_XEN_NOWHERE;
+	fake.pv = 1;
+	fake.next_mfn = 100; /* so that guest numbers are names of other frames, too */
+	opts.kind = PAGEHINT_XEN_PV;
+	opts.p2m = table;
+	opts.p2m_frames = 256;
+	open_it();
+	assert_int_equal(populate(0, 50, NULL), 0);
+	fake.fault = FAULT_ERROR;
+	fake.fault_error = -EFAULT;
+	fake.fault_at = 1;
+	fake.fault_after = 40;
+	fake.nameless = 1;
+	assert_int_equal(populate(110, 100, &out), -EFAULT);
+	assert_int_equal(out.failed, 100 << 12);
+	for (unsigned i = 110; i < 210; i++)
+		assert_true(table[i] == PAGEHINT_XEN_NOWHERE);
+	assert_int_equal(fake.current, 90); /* 40 that nobody can name */
+	assert_int_equal(populate(110, 100, &out), 0);
+	assert_int_equal(reclaim(110, 100, &out), 0);
+	assert_int_equal(out.freed, 100 << 12);
+	for (unsigned i = 0; i < 50; i++)
+		assert_true(fake.present[table[i]] != 0); /* nothing of the others went */
+	assert_int_equal(fake.current, 90);
+}
+
 static void test_one_caller(void **state)
 {
 	(void)state;
@@ -240,6 +273,7 @@ int main(void)
 		CASE(test_limits),
 		CASE(test_half_of_it_when_asked),
 		CASE(test_very_many),
+		CASE(test_names_that_do_not_come_back),
 		CASE(test_one_caller),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,7 +229,7 @@ static void test_frees_go_back_by_word(void **state)
 	(void)state;
 	struct pagehint_zone *zone = zone_full(1, 0, 9);
 	struct pagehint_cache *cache;
-	const uint64_t entries = PH_CACHE_WORDS - 1;
+	const uint64_t entries = PH_CACHE_FREED;
 	uint64_t frame;
 	assert_int_equal(pagehint_cache_open(zone, &cache), 0);
 	assert_int_equal(pagehint_zone_reserve(zone, 0, SECTION, NULL), 0);

@@ -73,9 +73,10 @@ static void test_numbering_is_found_out(void **state)
 {
 	(void)state;
 	struct pagehint_run run = { 64 * MIB / FRAME, 512 };
-	/* hints offered and not accepted, statistics neither; then hints not offered at all */
-	static const char *const devices[] = { REPORTING ",free-page-hint=on", REPORTING };
-	for (uint32_t i = 0; i < 2; i++) {
+	/* hints offered and not accepted, statistics neither; then hints not offered at all; and a transitional device */
+	static const char *const devices[] = { REPORTING ",free-page-hint=on", REPORTING,
+					       REPORTING ",disable-legacy=off" };
+	for (uint32_t i = 0; i < (board_how.is_mmio ? 2 : 3); i++) {
 		board_open(&b, 128 * MIB, devices[i]);
 		b.opts.features = ~(uint64_t)(PAGEHINT_BALLOON_F_FREE_PAGE_HINT | PAGEHINT_BALLOON_F_STATS_VQ);
 		board_start(&b);

@@ -29,6 +29,7 @@ int case_mapped(void);       /* a frame that is mapped elsewhere */
 int case_gone(void);         /* the domain is destroyed */
 int case_scrub(void);        /* content is seen without wiping, and not with it */
 int case_reporter(void);     /* zone, reporter, backend */
+int case_xencall(void);      /* the same through libxencall */
 int case_self(void);         /* PV: frames of our own that nobody has mapped */
 int case_own(void);          /* PVH: locked memory of our own */
 int case_target(void);       /* the kernel's balloon driver */

@@ -20,6 +20,7 @@ static const struct {
 	{ "gone", case_gone },
 	{ "scrub", case_scrub },
 	{ "reporter", case_reporter },
+	{ "xencall", case_xencall },
 	{ "self", case_self },
 	{ "own", case_own },
 	{ "target", case_target },

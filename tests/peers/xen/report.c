@@ -67,6 +67,7 @@ static int rounds(struct subject *s, struct pagehint_zone *zone, struct pagehint
 		  struct pagehint_reporter *reporter)
 {
 	struct pagehint_reporter_stats before = { .struct_size = sizeof(before) }, after = before;
+	struct pagehint_backend_stats sent = { .struct_size = sizeof(sent) }, now_sent = sent;
 	uint64_t now = 1;
 	for (int round = 0; round < 4; round++) {
 		CHECK(take(zone, backend, s, FRAMES / 2) == 0);
@@ -80,13 +81,16 @@ static int rounds(struct subject *s, struct pagehint_zone *zone, struct pagehint
 		}
 		uint64_t had = domain_frames(s->domid);
 		CHECK(pagehint_reporter_stats(reporter, &before) == 0);
+		CHECK(pagehint_backend_stats(backend, &sent) == 0);
 		CHECK(step_until_quiet(reporter, &now) == 0);
 		CHECK(pagehint_reporter_stats(reporter, &after) == 0);
 		uint64_t has = domain_frames(s->domid);
 		printf("reporter: round %d: the domain had %llu frames, has %llu\n", round, (unsigned long long)had,
 		       (unsigned long long)has);
-		/* by exactly what was freed; and by at least half, since half was free in whole granules */
+		CHECK(pagehint_backend_stats(backend, &now_sent) == 0);
+		/* by exactly what was said to be freed */
 		CHECK(has < had && has == pagehint_bitmap_count(s->present));
+		CHECK(now_sent.freed - sent.freed == (had - has) << 12 && now_sent.lazy == 0);
 		CHECK(after.reported - before.reported >= (had - has) << 12 && after.failed == 0);
 		CHECK(balanced(zone));
 	}
