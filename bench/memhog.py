@@ -36,7 +36,8 @@ def one_uml(mode):
 
 
 def memhog(bench, kind, modes, one):
-    if not bench.wants(kind):
+    modes = [mode for mode in modes if bench.wants(f"{kind}.{mode}")]
+    if not modes:
         return
     swap = host.Swap(uml.BUILD, 2048)
     try:

@@ -22,7 +22,8 @@ class Bench:
         self.name, self.figures, self.rounds, self.series = name, {}, {}, {}
 
     def wants(self, case):
-        return case.startswith(self.args.only)
+        """Of cases and of whole parts, whose names end with a dot."""
+        return case.startswith(self.args.only) or (case.endswith(".") and self.args.only.startswith(case))
 
     def n_rounds(self, usual, quick):
         return self.args.rounds or (quick if self.args.quick else usual)

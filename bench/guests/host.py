@@ -96,6 +96,11 @@ class Group:
         stat = self._stat()
         return int(stat["shmem"]) + int(stat["rss" if self.version == 1 else "anon"])
 
+    def state(self):
+        """For people: what the group has."""
+        used = int((self.path / ("memory.usage_in_bytes" if self.version == 1 else "memory.current")).read_text("ascii"))
+        return f"{used >> 20} MiB used, {self.held_bytes() >> 20} of them held, {self.swap_bytes() >> 20} in swap"
+
     def close(self):
         for _ in range(100):
             try:

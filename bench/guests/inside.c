@@ -76,7 +76,8 @@ static void *fault_loop(void *arg)
 /* The tasks share one mapping's worth of memory: a guest has no more, however many there are. */
 static int fault(int tasks, int threads, double seconds)
 {
-	struct task *task = mmap(NULL, TASKS_MAX * sizeof(*task), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct task *task =
+		mmap(NULL, TASKS_MAX * sizeof(*task), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_t thread[TASKS_MAX];
 	uint64_t faults = 0;
 	if (task == MAP_FAILED || tasks < 1 || tasks > TASKS_MAX)

@@ -42,7 +42,7 @@ def rounds_of(bench, name, kind, modes, cases, measure, count):
 
 def in_guests(bench, name, cases):
     """cases: name -> words for the program inside, the last of them seconds."""
-    if not bench.wants("uml"):
+    if not bench.wants("uml."):
         return
     initrd, guests = uml.initrd_file(uml.BUILD), {}
     try:
@@ -70,7 +70,7 @@ def in_guests(bench, name, cases):
 
 
 def in_processes(bench, name, cases):
-    if bench.wants("process"):
+    if bench.wants("process."):
         rounds_of(bench, name, "process", process.PAIR_MODES, list(cases), lambda mode, case: process.pair(mode, *cases[case]),
                   bench.n_rounds(15, 5))
 

@@ -8,7 +8,7 @@
 
 int account_open(struct account *a, uint64_t frames, uint32_t order)
 {
-	*a = (struct account) { .frames = frames, .unit = UINT64_C(1) << order };
+	*a = (struct account) { .frames = frames, .unit = UINT64_C(1) << order, .until_ns = UINT64_MAX };
 	a->bits = calloc((size_t)frames, 1);
 	return a->bits != NULL ? 0 : -1;
 }
@@ -21,6 +21,8 @@ void account_close(struct account *a)
 
 void account_advance(struct account *a, uint64_t now_ns)
 {
+	if (now_ns > a->until_ns)
+		now_ns = a->until_ns;
 	if (now_ns <= a->now_ns)
 		return;
 	double seconds = (double)(now_ns - a->now_ns) / 1e9;
@@ -56,6 +58,7 @@ static void discard_unit(struct account *a, uint64_t frame, uint64_t frames)
 		a->held -= (a->bits[f] & HELD) != 0;
 		a->bits[f] = (uint8_t)((a->bits[f] & EVER) | GIVEN);
 	}
+	a->resent += again;
 	if (again == frames)
 		a->rereported += frames;
 }

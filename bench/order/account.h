@@ -14,14 +14,16 @@
 struct account {
 	uint8_t *bits;
 	uint64_t frames;
-	uint64_t unit; /* frames of a block of the least order that is reported */
+	uint64_t unit; /* frames that are remembered as reported together: a granule, or a block of the least order */
 	uint64_t now_ns;
+	uint64_t until_ns;         /* nothing is summed over time from here on */
 	uint64_t held, live, ever; /* frames; ever: that were handed out at all */
 	uint64_t refaults;         /* frames handed out again after they had been given back */
-	uint64_t rereported;       /* frames of whole units given back although nothing of them had been handed out since */
-	uint64_t returned;         /* frames that the host held until they were given back */
-	double unreturned;         /* frame-seconds held and not live */
-	double never;              /* what these would be if nothing was ever given back */
+	uint64_t rereported; /* frames of whole units given back although nothing of them had been handed out since */
+	uint64_t resent;     /* single frames of that kind */
+	uint64_t returned;   /* frames that the host held until they were given back */
+	double unreturned;   /* frame-seconds held and not live */
+	double never;        /* what these would be if nothing was ever given back */
 };
 
 /* 0, or -1 without memory */

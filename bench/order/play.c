@@ -79,7 +79,9 @@ static int open_reporter(struct player *p)
 	static const struct pagehint_backend_ops ops = {
 		.struct_size = sizeof(ops), .name = "count", .max_runs = KERNEL_CAPACITY, .discard = discard
 	};
-	const struct pagehint_reporter_opts opts = { .struct_size = sizeof(opts), .interval_ns = p->setting.delay_ns };
+	const struct pagehint_reporter_opts opts = { .struct_size = sizeof(opts),
+						     .interval_ns = p->setting.delay_ns,
+						     .holdback_intervals = p->setting.holdback };
 	int r = pagehint_zone_origin_new(p->zone, &p->origin);
 	r = r < 0 ? r : pagehint_backend_new(&ops, p, NULL, &p->backend);
 	r = r < 0 ? r : pagehint_reporter_new(p->origin, p->backend, &opts, &p->reporter);
@@ -105,7 +107,9 @@ static int open_zone(struct player *p)
 static int open_player(struct player *p)
 {
 	p->frame_of = malloc(((size_t)p->source->ids + 1) * sizeof(*p->frame_of));
-	if (p->frame_of == NULL || account_open(&p->account, p->source->frames, p->setting.order) < 0)
+	/* the ladder reports pieces of granules, and each piece is told by what it covers of one */
+	uint32_t unit = p->setting.way == WAY_AT_ONCE && p->setting.order == 0 ? LADDER_GRANULE : p->setting.order;
+	if (p->frame_of == NULL || account_open(&p->account, p->source->frames, unit) < 0)
 		return failed("memory", -ENOMEM);
 	memset(p->frame_of, 0xff, ((size_t)p->source->ids + 1) * sizeof(*p->frame_of));
 	if (p->setting.way == WAY_KERNEL) {
@@ -180,11 +184,11 @@ static int wind_down(struct player *p, uint64_t end_ns)
 	}
 	goal = p->account.held / 20;
 	p->figures->to_95_s = -1;
+	p->account.until_ns = end_ns + TAIL_NS;
 	for (uint64_t now_ns = end_ns; now_ns <= end_ns + MOST_NS; now_ns += step) {
 		if (run_until(p, now_ns) != 0)
 			return 1;
-		if (now_ns <= end_ns + TAIL_NS)
-			account_advance(&p->account, now_ns);
+		account_advance(&p->account, now_ns);
 		if (p->figures->to_95_s < 0 && p->account.held <= goal)
 			p->figures->to_95_s = (double)(now_ns - end_ns) / 1e9;
 		if (now_ns >= end_ns + TAIL_NS && (p->figures->to_95_s >= 0 || p->setting.way == WAY_NONE))
@@ -213,6 +217,7 @@ static int close_player(struct player *p)
 	f->returned = a->returned << 12;
 	f->refaults = a->refaults << 12;
 	f->rereported = a->rereported << 12;
+	f->resent = a->resent << 12;
 	f->unreturned_gibs = a->unreturned / (1 << 18);
 	f->unreturned = a->never > 0 ? a->unreturned / a->never : 0;
 	account_close(a);

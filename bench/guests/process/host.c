@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "../process.h"
 
 #include <errno.h>
@@ -167,7 +166,8 @@ uint64_t host_alloc(struct host *host, struct pagehint_cache *cache, uint32_t or
 			pthread_mutex_lock(&host->lock);
 			r = pagehint_zone_alloc(host->zone, order, &frame);
 			if (r == 0)
-				host_must("bits", pagehint_bitmap_clear(host->bitmap, frame, UINT64_C(1) << order, NULL));
+				host_must("bits",
+					  pagehint_bitmap_clear(host->bitmap, frame, UINT64_C(1) << order, NULL));
 			pthread_mutex_unlock(&host->lock);
 		} else if (cache != NULL) {
 			r = pagehint_cache_alloc(cache, order, &frame);
