@@ -22,6 +22,8 @@ struct kernel {
 	uint64_t delay_ns;
 	uint32_t order;
 	struct kernel_counts counts;
+	void (*reported)(void *ctx, uint64_t at_ns, uint64_t frame, uint64_t frames);
+	void *ctx;
 };
 
 static void add(struct kernel *k, uint64_t frame, uint32_t order, int is_reported)
@@ -104,7 +106,7 @@ void kernel_free(struct kernel *k, uint64_t frame, uint32_t order, uint64_t now_
 }
 
 /* One list. `in_table` goes on over lists. Returns 1 when something is left over. */
-static int report_list(struct kernel *k, uint32_t order, uint32_t *in_table)
+static int report_list(struct kernel *k, uint64_t at_ns, uint32_t order, uint32_t *in_table)
 {
 	uint64_t budget = (k->lengths[order] + KERNEL_CAPACITY * 16 - 1) / (KERNEL_CAPACITY * 16);
 	for (uint32_t f = k->heads[order]; f != NONE; f = k->pages[f].next) {
@@ -115,6 +117,8 @@ static int report_list(struct kernel *k, uint32_t order, uint32_t *in_table)
 		k->pages[f].is_reported = 1;
 		k->counts.buffers++;
 		k->counts.frames += UINT64_C(1) << order;
+		if (k->reported != NULL)
+			k->reported(k->ctx, at_ns, f, UINT64_C(1) << order);
 		if (++*in_table == KERNEL_CAPACITY) {
 			*in_table = 0;
 			k->counts.kicks++;
@@ -132,11 +136,36 @@ void kernel_tick(struct kernel *k, uint64_t now_ns)
 		int is_left = 0;
 		k->due_ns = UINT64_MAX;
 		for (uint32_t o = k->order; o < KERNEL_ORDERS; o++)
-			is_left |= report_list(k, o, &in_table);
+			is_left |= report_list(k, at_ns, o, &in_table);
 		k->counts.kicks += in_table != 0;
 		if (is_left)
 			k->due_ns = at_ns + k->delay_ns;
 	}
+}
+
+void kernel_shuffle(struct kernel *k, uint64_t seed)
+{
+	uint64_t blocks = k->frames / 1024;
+	uint32_t *order = malloc((size_t)blocks * sizeof(*order));
+	if (order == NULL)
+		return; /* it stays as it is */
+	for (uint64_t b = 0; b < blocks; b++) {
+		seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+		uint64_t at = (seed >> 33) % (b + 1);
+		order[b] = order[at];
+		order[at] = (uint32_t)b;
+		take(k, b * 1024);
+	}
+	for (uint64_t b = 0; b < blocks; b++)
+		add(k, (uint64_t)order[b] * 1024, KERNEL_ORDERS - 1, 1);
+	free(order);
+}
+
+void kernel_watch(struct kernel *k, void (*reported)(void *ctx, uint64_t at_ns, uint64_t frame, uint64_t frames),
+		  void *ctx)
+{
+	k->reported = reported;
+	k->ctx = ctx;
 }
 
 struct kernel_counts kernel_counts(const struct kernel *k)

@@ -29,6 +29,13 @@ void kernel_delete(struct kernel *k);
 uint64_t kernel_alloc(struct kernel *k, uint32_t order);
 void kernel_free(struct kernel *k, uint64_t frame, uint32_t order, uint64_t now_ns);
 
+/* Fresh memory in random order on its list, as a kernel with shuffled lists has it. Before anything is allocated. */
+void kernel_shuffle(struct kernel *k, uint64_t seed);
+
+/* Is told of each block as it is reported. */
+void kernel_watch(struct kernel *k, void (*reported)(void *ctx, uint64_t at_ns, uint64_t frame, uint64_t frames),
+		  void *ctx);
+
 /* Reports what is due. */
 void kernel_tick(struct kernel *k, uint64_t now_ns);
 

@@ -1,0 +1,21 @@
+#!/usr/bin/env python3
+"""page_fault1 of will-it-scale (S1, test 3): map, touch every page, unmap, by 1 and more tasks. What does giving back cost it?"""
+# needs: user-mode-linux busybox-static libjson-c-dev libseccomp-dev libcap-ng-dev procps
+# builds: bench/bench-inside bench/bench-process bench/bench-balloon-plain tools/balloon/pagehint-balloon
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "guests"))
+
+import figures  # noqa: E402
+import pairs  # noqa: E402
+
+SECONDS = 6  # the driver of a guest looks every 2 s
+GUEST_CASES = {f"{tasks}{kind}": ("fault", tasks, kind, SECONDS) for kind in "pt" for tasks in (1, 4)}
+PROCESS_CASES = {f"{tasks}t": ("fault", tasks) for tasks in (1, 2)}
+
+if __name__ == "__main__":
+    figures.run(figures.Bench("fault", __doc__),
+                lambda bench: pairs.in_processes(bench, "fault", PROCESS_CASES),
+                lambda bench: pairs.in_guests(bench, "fault", GUEST_CASES),
+                lambda bench: pairs.headline(bench, "fault"))

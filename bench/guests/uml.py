@@ -1,0 +1,97 @@
+"""Guests for benches: stock User-Mode Linux with our program inside, in a cgroup, on a balloon device of one of the modes."""
+import os
+import pathlib
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PEER = ROOT / "peers" / "uml"
+sys.path.insert(0, str(PEER))
+
+import guest as peer  # noqa: E402
+import initramfs  # noqa: E402
+
+BUILD = ROOT / "build-bench"
+PROGRAMS = {"plain": BUILD / "bench" / "bench-balloon-plain", "ours": BUILD / "tools" / "balloon" / "pagehint-balloon"}
+INSIDE = BUILD / "bench" / "bench-inside"
+MODES = ("none", "plain", "ours")
+
+
+def initrd_file(directory):
+    """One for all guests of a run: its page cache is nobody's in particular."""
+    module, = list(pathlib.Path("/usr/lib/uml/modules").glob("*/kernel/drivers/virtio/virtio_balloon.ko"))[-1:]
+    path = pathlib.Path(directory) / "initrd.gz"
+    path.write_bytes(initramfs.build("/bin/busybox", PEER / "init", {"mod/virtio_balloon.ko": module, "bin/inside": INSIDE}))
+    return path
+
+
+class Guest(peer.Guest):
+    """peer.Guest, but with a program inside, in a cgroup, and, in mode none, without a balloon device."""
+
+    def __init__(self, mode, initrd, group=None, memory="512M", order=None):  # pylint: disable=super-init-not-called
+        self.directory = tempfile.mkdtemp(prefix="pagehint-bench-")
+        os.chmod(self.directory, 0o777)
+        wrapper = group.wrapper if group else ()
+        self.lines, self.seen, self.process, self.balloon = queue.Queue(), [], None, None
+        command = [*wrapper, "linux.uml", f"uml_dir={self.directory}", f"mem={memory}", f"initrd={initrd}", "con=null",
+                   "con0=fd:0,fd:1", "ssl=null", "quiet", "panic=-1"]
+        try:
+            if mode != "none":
+                self.balloon = peer.Balloon(self.directory, "--features", "stats,deflate-on-oom,reporting",
+                                            program=PROGRAMS[mode], wrapper=wrapper)
+                command.append(f"virtio_uml.device={self.balloon.socket}:5")
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                            bufsize=0, start_new_session=True)
+            threading.Thread(target=self._read, daemon=True).start()
+            self._until("ready")
+            self.run("busybox chmod 755 /bin/inside")
+            if mode != "none":
+                self.run("insmod /mod/virtio_balloon.ko")
+            if order is not None and mode != "none":
+                self.set_order(order)
+            self.ram = peer.wait_until("the guest's memory file", self._find_ram)
+        except BaseException:
+            self.end()
+            raise
+
+    def inside(self, *words):
+        """Runs our program in it; returns the number that it prints."""
+        return float(self.run("inside " + " ".join(map(str, words)), 300).strip().splitlines()[-1])
+
+    def settle(self, quiet_s=2.5, most_s=15):
+        """Until the host has got no more of it back for a while: the driver looks every 2 s."""
+        end, last, since = time.monotonic() + most_s, None, time.monotonic()
+        while time.monotonic() < end and time.monotonic() - since < quiet_s:
+            now = self.host_bytes() >> 20
+            if now != last:
+                last, since = now, time.monotonic()
+            time.sleep(0.1)
+
+    def cpu_s(self):
+        """CPU time of the guest, all its processes on the host, and of its device."""
+        # the kernel of the guest is one thread of the process; its user space runs in children that it traces
+        pids, total = [self.process.pid], 0.0
+        if self.balloon:
+            pids.append(self.balloon.process.pid)
+        for pid in pids:
+            children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
+            pids.extend(map(int, children))
+        for pid in pids:
+            try:
+                fields = pathlib.Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()
+                total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # with children that are gone
+            except OSError:
+                continue
+        return total
+
+    def end(self):
+        if self.process:
+            super().end()
+        if self.balloon and self.balloon.process.poll() is None:
+            self.balloon.end()
+        shutil.rmtree(self.directory, ignore_errors=True)
