@@ -78,16 +78,24 @@ static int is_of_this_driver(struct pagehint_vhost *vhost)
 	return 0;
 }
 
-/* What the last process left, as soon as there is memory for it. */
+/*
+ * What the last process left, as soon as there is memory for it. It may have died between an answer and the next saved state:
+ * a poison that this frontend has said itself is the newer one.
+ */
 static void load(struct pagehint_vhost *vhost)
 {
+	uint32_t said = 0;
 	if (vhost->state == NULL)
 		return;
+	(void)!pagehint_device_config_read(vhost->device, PAGEHINT_BALLOON_CONFIG_POISON_VAL, &said, sizeof(said));
 	if (pagehint_device_load(vhost->device, vhost->now_ns, vhost->state, vhost->state_bytes) == 0 &&
 	    is_of_this_driver(vhost))
 		vhost->met = UINT32_MAX;
 	else
 		vhost->stats.states_refused++;
+	if (said != 0)
+		(void)!pagehint_device_config_write(vhost->device, vhost->now_ns, PAGEHINT_BALLOON_CONFIG_POISON_VAL,
+						    &said, sizeof(said));
 	free(vhost->state);
 	vhost->state = NULL;
 	ph_vhost_tell_config(vhost); /* perhaps it was not told of the last change */

@@ -39,8 +39,7 @@ const char *pagehint_device_drop_text(uint32_t drop)
 		[PAGEHINT_DEVICE_DROP_BAD_TAG] = "statistics with an unknown tag",
 		[PAGEHINT_DEVICE_DROP_CONFIG] = "writes to config space that nothing takes",
 		[PAGEHINT_DEVICE_DROP_LATE_POISON] = "changes of the poison value too late",
-		[PAGEHINT_DEVICE_DROP_PARTIAL] =
-			"blocks of partly inflated host pages forgotten (no room, no MUST_TELL_HOST, or an old state)",
+		[PAGEHINT_DEVICE_DROP_PARTIAL] = "blocks of partly inflated host pages forgotten",
 		[PAGEHINT_DEVICE_DROP_EDGE] = "pages in host pages of which the region has only a part",
 		[PAGEHINT_DEVICE_DROP_ADDRESS] = "buffers outside the guest's memory",
 		[PAGEHINT_DEVICE_DROP_RING] = "rings that lie",

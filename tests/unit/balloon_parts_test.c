@@ -282,6 +282,33 @@ static struct ph_vhost_message table(uint32_t request, uint32_t regions, uint64_
 	return message;
 }
 
+/* Of the configuration the poison is kept, over a new driver too (it may just be a pause), until a reset that is meant. */
+static void test_journal_poison(void **context)
+{
+	static struct journal journal;
+	struct ph_vhost_message m = { .request = PH_VHOST_SET_CONFIG, .flags = PH_VHOST_VERSION, .size = 16 };
+	struct ph_vhost_config actual = { PAGEHINT_BALLOON_CONFIG_ACTUAL, 4, 0 },
+			       poison = { PAGEHINT_BALLOON_CONFIG_POISON_VAL, 4, 0 };
+	(void)context;
+	note(&journal, PH_VHOST_SET_FEATURES, 16, 0, 0);
+	memcpy(m.payload, &poison, sizeof(poison));
+	assert_non_null(journal_note(&journal, &m));
+	note(&journal, PH_VHOST_SET_OWNER, 0, 0, 0);
+	memcpy(m.payload, &actual, sizeof(actual));
+	assert_null(journal_note(&journal, &m));
+	note(&journal, PH_VHOST_SET_FEATURES, 17, 0, 0);
+	assert_string_equal(again(&journal), "3/0 2/17 25/12 ");
+	const struct ph_vhost_message reset = said(PH_VHOST_RESET_DEVICE, 0, 0, 0);
+	assert_null(journal_note(&journal, &reset));
+	assert_string_equal(again(&journal), "3/0 2/17 ");
+	actual.size = 12; /* one that writes both */
+	memcpy(m.payload, &actual, sizeof(actual));
+	m.size = 24;
+	assert_non_null(journal_note(&journal, &m));
+	assert_string_equal(again(&journal), "3/0 2/17 25/4 ");
+	journal_clear(&journal);
+}
+
 static void test_journal_regions(void **context)
 {
 	static struct journal journal;
@@ -314,8 +341,10 @@ static void test_journal_regions(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_options), cmocka_unit_test(test_state),   cmocka_unit_test(test_clients),
-		cmocka_unit_test(test_listen),  cmocka_unit_test(test_journal), cmocka_unit_test(test_journal_regions),
+		cmocka_unit_test(test_options),        cmocka_unit_test(test_state),
+		cmocka_unit_test(test_clients),        cmocka_unit_test(test_listen),
+		cmocka_unit_test(test_journal),        cmocka_unit_test(test_journal_regions),
+		cmocka_unit_test(test_journal_poison),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

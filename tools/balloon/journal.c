@@ -3,6 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <pagehint/balloon.h>
+
 #define NOWHERE JOURNAL_PLACES
 #define REGIONS JOURNAL_ONCE
 #define RINGS (JOURNAL_ONCE + PH_VHOST_SLOTS)
@@ -19,8 +21,9 @@ static void forget(struct journal *journal, uint32_t place)
 static uint32_t once(uint32_t request)
 {
 	static const uint8_t order[JOURNAL_ONCE] = {
-		PH_VHOST_SET_PROTOCOL_FEATURES, PH_VHOST_SET_OWNER,       PH_VHOST_SET_BACKEND_REQ_FD,
-		PH_VHOST_SET_FEATURES,          PH_VHOST_SET_INFLIGHT_FD, PH_VHOST_SET_MEM_TABLE,
+		PH_VHOST_SET_PROTOCOL_FEATURES, PH_VHOST_SET_OWNER,  PH_VHOST_SET_BACKEND_REQ_FD,
+		PH_VHOST_SET_FEATURES,          PH_VHOST_SET_CONFIG, PH_VHOST_SET_INFLIGHT_FD,
+		PH_VHOST_SET_MEM_TABLE,
 	};
 	uint32_t i = 0;
 	while (i < JOURNAL_ONCE && order[i] != request)
@@ -112,6 +115,8 @@ static void undo(struct journal *journal, const struct ph_vhost_message *m)
 	if (m->request == PH_VHOST_REM_MEM_REG)
 		forget_region(journal, m->payload + 8);
 	/* a frontend without a word for a reset says the features when a driver begins anew */
+	if (m->request == PH_VHOST_RESET_DEVICE)
+		forget(journal, once(PH_VHOST_SET_CONFIG));
 	int begins = m->request == PH_VHOST_SET_FEATURES && (journal->protocol & PH_VHOST_P(RESET_DEVICE)) == 0;
 	if (begins || m->request == PH_VHOST_RESET_DEVICE || m->request == PH_VHOST_RESET_OWNER)
 		for (uint32_t i = 0; i < JOURNAL_QUEUES; i++) {
@@ -121,9 +126,20 @@ static void undo(struct journal *journal, const struct ph_vhost_message *m)
 		}
 }
 
+/* The poison is all of the configuration that nobody else remembers. */
+static int is_poison(const struct ph_vhost_message *m)
+{
+	struct ph_vhost_config said;
+	memcpy(&said, m->payload, sizeof(said));
+	return said.offset <= PAGEHINT_BALLOON_CONFIG_POISON_VAL &&
+	       said.offset + (uint64_t)said.size >= PAGEHINT_BALLOON_CONFIG_POISON_VAL + 4;
+}
+
 const struct ph_vhost_message *journal_note(struct journal *journal, const struct ph_vhost_message *m)
 {
 	uint32_t place = once(m->request);
+	if (m->request == PH_VHOST_SET_CONFIG && !is_poison(m))
+		return NULL;
 	undo(journal, m);
 	if (place == NOWHERE && ring_kind(m->request) < JOURNAL_RING_KINDS)
 		place = ring_place(index_of(m), m->request);

@@ -3,7 +3,8 @@
  *
  * The problem: a frontend such as User-Mode Linux speaks once, and a worker that takes over must hear all of it. Why this shape:
  * vhost-user messages set values; the last message of each kind (a queue) is all that counts, and there is an order in which
- * they can always be said.
+ * they can always be said. Of the configuration it is the guest's poison: a worker that died before it saved that must not make
+ * the next one discard what the guest expects to keep its poison.
  * Not here: sockets. Owns: the descriptors of the messages it keeps.
  * Invariants: bounded: a place a kind, a queue, a region.
  */
@@ -17,7 +18,7 @@
 
 #define JOURNAL_QUEUES 8u
 #define JOURNAL_RING_KINDS 7u
-#define JOURNAL_ONCE 6u
+#define JOURNAL_ONCE 7u
 #define JOURNAL_PLACES (JOURNAL_ONCE + PH_VHOST_SLOTS + JOURNAL_QUEUES * JOURNAL_RING_KINDS)
 
 struct journal {
