@@ -115,20 +115,23 @@ uint32_t ph_removed_leave(struct pagehint_pager *p, uint64_t frame, uint64_t fra
 
 void ph_removed_left(struct pagehint_pager *p, uint64_t frame, uint64_t frames, uint32_t how)
 {
-	static const struct ph_change *const change[] = { &ph_change_left, &ph_change_stay, &ph_change_left_present };
+	static const struct ph_change *const change[] = { &ph_change_left, &ph_change_stay, &ph_change_left_some };
 	struct ph_range *g = ph_range_of_frame(p, frame);
 	uint64_t first, end;
 	ph_range_span(p, g, frame, frames, &first, &end);
 	(void)ph_state_change(&g->states, first, end - first, change[how]);
 }
 
-uint64_t ph_removed_wipe(struct pagehint_pager *p, uint64_t frame, uint64_t frames)
+uint64_t ph_removed_wipe(struct pagehint_pager *p, uint64_t frame, uint64_t frames, uint64_t *ret_poisoned)
 {
 	struct ph_range *g = ph_range_of_frame(p, frame);
 	uint64_t first, end, wiped = 0;
 	ph_range_span(p, g, frame, frames, &first, &end);
+	*ret_poisoned = 0;
 	for (; first < end; first++) {
 		unsigned state = ph_state_get(&g->states, first);
+		if (state == PH_POISONED_LEAVING)
+			*ret_poisoned += ph_state_change(&g->states, first, 1, &ph_change_stay) << g->page_shift;
 		if (state != (PH_PRESENT | PH_LEAVING) && state != (PH_PRESENT | PH_LEAVING | PH_DIRTY))
 			continue;
 		memset((void *)(uintptr_t)(g->addr + (first << g->page_shift)), 0, (size_t)g->page_bytes);
