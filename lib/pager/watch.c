@@ -17,7 +17,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static void revoke(struct pagehint_pager *p, struct ph_range *g, uint64_t first, uint64_t pages)
+static void revoke_pages(struct pagehint_pager *p, struct ph_range *g, uint64_t first, uint64_t pages)
 {
 	PH_PAGER_COUNT(p, revoked, 1);
 	/* also where steps alone install pages: a source that never answers would be asked again and again, for ever */
@@ -38,7 +38,7 @@ static uint64_t watch_flight(struct pagehint_pager *p, struct ph_flight *f, uint
 		return since + p->timeout_ns;
 	if (!ph_flight_turn(f, generation, state, PH_FLIGHT_REVOKED))
 		return UINT64_MAX;
-	revoke(p, g, first, pages);
+	revoke_pages(p, g, first, pages);
 	if (state == PH_FLIGHT_WAITING)
 		(void)ph_flight_turn(f, generation, PH_FLIGHT_REVOKED, PH_FLIGHT_FREE);
 	return UINT64_MAX;
