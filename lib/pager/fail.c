@@ -127,7 +127,8 @@ static int abandon_range(struct pagehint_pager *p, struct ph_range *g)
 		}
 		at += n == 0 ? 1 : n;
 	}
-	return ph_state_find(&g->states, 0, pages, PH_SET(PH_INFLIGHT) | PH_SET(PH_CLEARING)) == pages ? 0 : -EAGAIN;
+	uint32_t moving = PH_SET(PH_INFLIGHT) | PH_SET(PH_CLEARING) | PH_SET(PH_ABSENT | PH_LEAVING);
+	return ph_state_find(&g->states, 0, pages, moving) == pages ? 0 : -EAGAIN;
 }
 
 /* States that are handed over are the successor's business, whatever they say: they count as settled here. */

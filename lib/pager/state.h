@@ -47,7 +47,8 @@ extern const struct ph_change ph_change_poisoned;      /* INFLIGHT, CLEARING -> 
 extern const struct ph_change ph_change_dirty;         /* PRESENT, REMOVED -> DIRTY */
 extern const struct ph_change ph_change_dirty_again;   /* PRESENT -> DIRTY */
 extern const struct ph_change ph_change_clean;         /* DIRTY -> PRESENT */
-extern const struct ph_change ph_change_leave;         /* LEAVING is added; INFLIGHT -> CLEARING */
+extern const struct ph_change ph_change_leave;         /* LEAVING is added */
+extern const struct ph_change ph_change_cancel;        /* INFLIGHT -> CLEARING */
 extern const struct ph_change ph_change_stay;          /* LEAVING goes */
 extern const struct ph_change ph_change_left;          /* LEAVING -> REMOVED */
 extern const struct ph_change ph_change_left_some;     /* it may be gone or not: ABSENT stays so, PRESENT is DIRTY */
