@@ -13,6 +13,16 @@
 #include "base/sys_peer.h"
 #define USERFAULTFD_NEW _IO(0xAA, 0x00) /* USERFAULTFD_IOC_NEW of newer headers */
 
+int ph_errno_keep(void)
+{
+	return errno;
+}
+
+void ph_errno_back(int kept)
+{
+	errno = kept;
+}
+
 static int64_t result(int64_t value)
 {
 	return value < 0 ? -errno : value;

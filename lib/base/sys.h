@@ -66,4 +66,8 @@ struct ph_sys {
 
 extern const struct ph_sys ph_sys_real;
 
+/* errno as a signal handler finds it, and has to leave it */
+int ph_errno_keep(void);
+void ph_errno_back(int kept);
+
 #endif

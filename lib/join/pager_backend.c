@@ -54,10 +54,11 @@ static uint32_t ending_of(const struct pagehint_outcome *o)
 /* Kept bytes that the caller wants zeroed. What was never here is zero by its mark; what is here is wiped. */
 static void wipe(struct pager_backend *b, const struct ph_leaving *part, struct pagehint_outcome *o)
 {
-	uint64_t wiped = ph_removed_wipe(b->pager, part->frame, part->frames);
+	uint64_t poisoned, wiped = ph_removed_wipe(b->pager, part->frame, part->frames, &poisoned);
 	struct pagehint_outcome zeroed = { 0 };
 	ph_outcome_kept(&zeroed, wiped, PAGEHINT_WHY_ZEROED);
-	ph_outcome_absent(&zeroed, o->asked - wiped);
+	ph_outcome_kept(&zeroed, poisoned, o->kept_why);
+	ph_outcome_absent(&zeroed, o->asked - wiped - poisoned);
 	*o = zeroed;
 }
 

@@ -54,7 +54,7 @@ static void take_fault(struct step *t, const struct uffd_msg *m)
 	if (g == NULL)
 		return; /* registered by somebody else, who may answer it */
 	uint64_t page = (m->arg.pagefault.address - g->addr) >> g->page_shift;
-	if (t->s->parked_n == PH_PARKED) {
+	if (t->s->parked_n >= PH_PARKED) {
 		drop(t, g, page);
 		return;
 	}
@@ -88,6 +88,8 @@ static int read_messages(struct step *t, int *ret_all)
 		if (r < 0)
 			return (int)r;
 		PH_PAGER_COUNT(t->p, reads, 1);
+		if (atomic_load(&t->s->epoch) != t->epoch)
+			return -EBUSY; /* taken meanwhile, and all was raised anew */
 		uint64_t n = (uint64_t)r / sizeof(struct uffd_msg);
 		for (uint64_t k = 0; k < n && k < PH_MESSAGES; k++)
 			take_message(t, &t->s->messages[k]);
@@ -306,6 +308,8 @@ static int step_inside(struct step *t, uint64_t *ret_deadline)
 	for (uint32_t round = 0; round < 4; round++) {
 		t->again = 0;
 		r = read_messages(t, &all);
+		if (r == -EBUSY)
+			break;
 		if (r == 0 && !all && (t->p->flags & PAGEHINT_PAGER_EVENT_REMOVE) != 0) {
 			*ret_deadline = t->now; /* there is more to read first */
 			return 0;

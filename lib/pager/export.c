@@ -9,6 +9,8 @@
 
 static uint32_t class_of(const struct pagehint_pager *p, const struct ph_range *g, unsigned state)
 {
+	if (state == PH_POISONED || state == PH_POISONED_LEAVING)
+		return PAGEHINT_PAGE_POISONED;
 	switch (state & ~(unsigned)PH_LEAVING) {
 	case PH_ABSENT:
 		return PAGEHINT_PAGE_ABSENT;
@@ -17,10 +19,12 @@ static uint32_t class_of(const struct pagehint_pager *p, const struct ph_range *
 	case PH_PRESENT | PH_DIRTY:
 		return PAGEHINT_PAGE_DIRTY;
 	case PH_REMOVED:
-		/* of shared memory an event says "removed" also when only a mapping went: the page itself knows better */
-		return (p->flags & PAGEHINT_PAGER_EVENT_REMOVE) != 0 && g->backing == PAGEHINT_BACKING_SHARED
-			       ? PAGEHINT_PAGE_PRESENT
-			       : PAGEHINT_PAGE_REMOVED;
+		/* The page itself knows better: of shared memory an event says "removed" also when only a mapping went; and
+		 * without MISSING the kernel fills what was removed when it is touched, and tells nobody. */
+		if ((g->flags & PAGEHINT_PAGER_MISSING) == 0 ||
+		    ((p->flags & PAGEHINT_PAGER_EVENT_REMOVE) != 0 && g->backing == PAGEHINT_BACKING_SHARED))
+			return PAGEHINT_PAGE_PRESENT;
+		return PAGEHINT_PAGE_REMOVED;
 	default:
 		return PAGEHINT_PAGE_INFLIGHT;
 	}
@@ -32,7 +36,7 @@ static uint64_t alike(const struct pagehint_pager *p, const struct ph_range *g, 
 	unsigned state;
 	uint64_t n = ph_state_run(&g->states, page, ph_range_pages(g) - page, &state), bytes;
 	uint32_t is_zero;
-	*ret_what = state == PH_POISONED ? PAGEHINT_PAGE_POISONED : class_of(p, g, state);
+	*ret_what = class_of(p, g, state);
 	if (*ret_what != PAGEHINT_PAGE_ABSENT || (g->source == NULL && (g->flags & PAGEHINT_PAGER_MINOR) != 0))
 		return n;
 	ph_source_extent(g->source, g->offset + (page << g->page_shift), n << g->page_shift, g->page_bytes, &bytes,

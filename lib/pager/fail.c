@@ -80,8 +80,8 @@ static int give_zeros(struct pagehint_pager *p, struct ph_range *g, uint64_t fir
 	return ph_install_claimed(p, &i, &settled) == 0 ? 0 : -EAGAIN;
 }
 
-int ph_fail(struct pagehint_pager *p, struct ph_range *g, uint64_t first, uint64_t pages, int error, uint32_t tries,
-	    uint32_t quiet)
+static int fail_alike(struct pagehint_pager *p, struct ph_range *g, uint64_t first, uint64_t pages, int error,
+		      uint32_t tries, uint32_t quiet)
 {
 	uint32_t what = ph_fail_tell(p, g, first, pages, ph_range_shard(p, g, first), error, tries);
 	if (what == PAGEHINT_FAIL_ZERO)
@@ -91,6 +91,24 @@ int ph_fail(struct pagehint_pager *p, struct ph_range *g, uint64_t first, uint64
 	/* what could not be poisoned stays claimed no longer: it is asked for again, and the embedder, too */
 	ph_install_release(p, g, first, pages, quiet);
 	return -EAGAIN;
+}
+
+/* What was discarded while it was on its way needs no source: it is zero, and nobody is asked about it. */
+int ph_fail(struct pagehint_pager *p, struct ph_range *g, uint64_t first, uint64_t pages, int error, uint32_t tries,
+	    uint32_t quiet)
+{
+	int worst = 0;
+	for (uint64_t at = 0, n; at < pages; at += n) {
+		unsigned state;
+		int r = 0;
+		n = ph_state_run(&g->states, first + at, pages - at, &state);
+		if (state == PH_INFLIGHT)
+			r = fail_alike(p, g, first + at, n, error, tries, quiet);
+		else if (state == PH_CLEARING)
+			r = give_zeros(p, g, first + at, n);
+		worst = worst == 0 ? r : worst;
+	}
+	return worst;
 }
 
 /* ---- giving up ---- */
@@ -109,7 +127,8 @@ static int abandon_range(struct pagehint_pager *p, struct ph_range *g)
 		}
 		at += n == 0 ? 1 : n;
 	}
-	return ph_state_find(&g->states, 0, pages, PH_SET(PH_INFLIGHT) | PH_SET(PH_CLEARING)) == pages ? 0 : -EAGAIN;
+	uint32_t moving = PH_SET(PH_INFLIGHT) | PH_SET(PH_CLEARING) | PH_SET(PH_ABSENT | PH_LEAVING);
+	return ph_state_find(&g->states, 0, pages, moving) == pages ? 0 : -EAGAIN;
 }
 
 /* States that are handed over are the successor's business, whatever they say: they count as settled here. */

@@ -15,6 +15,9 @@
 #include "pager/install.h"
 #include "pager/resolve.h"
 
+/* here soon, or absent again: fill is not through */
+#define ON_ITS_WAY (PH_SET(PH_INFLIGHT) | PH_SET(PH_ABSENT | PH_LEAVING))
+
 struct fill {
 	struct pagehint_pager *p;
 	uint32_t shard; /* UINT32_MAX = any */
@@ -148,7 +151,7 @@ static int fill_all(struct fill *f)
 		r = fill_range(f, &p->regions[i], 0, ph_range_pages(&p->regions[i]));
 	for (uint32_t i = 0; i < n && r == 0 && !f->stop; i++) {
 		const struct ph_range *g = &p->regions[i];
-		f->busy |= ph_state_find(&g->states, 0, ph_range_pages(g), PH_SET(PH_INFLIGHT)) < ph_range_pages(g);
+		f->busy |= ph_state_find(&g->states, 0, ph_range_pages(g), ON_ITS_WAY) < ph_range_pages(g);
 	}
 	return r;
 }

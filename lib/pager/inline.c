@@ -85,7 +85,10 @@ int pagehint_pager_resolve(struct pagehint_pager *pager, const void *addr)
 		return -ERANGE;
 	if (!ph_pager_is_owner(pager))
 		return -ENODEV;
-	return ph_resolve_inline(pager, g, ((uintptr_t)addr - g->addr) >> g->page_shift, 0);
+	int kept = ph_errno_keep(); /* of what the signal came in between */
+	int r = ph_resolve_inline(pager, g, ((uintptr_t)addr - g->addr) >> g->page_shift, 0);
+	ph_errno_back(kept);
+	return r;
 }
 
 /* ---- exits of a vCPU ---- */

@@ -160,8 +160,8 @@ static int describe(struct pagehint_pager *p, const struct pagehint_pager_region
 		return -EOPNOTSUPP;
 	if ((flags & PAGEHINT_PAGER_MINOR) == 0)
 		flags |= PAGEHINT_PAGER_MISSING;
-	else if (r->source != NULL)
-		flags |= PAGEHINT_PAGER_MISSING; /* or what is nowhere would be zero without a word */
+	else if (r->source != NULL || (flags & PAGEHINT_PAGER_TRACK) != 0)
+		flags |= PAGEHINT_PAGER_MISSING; /* or what is nowhere would be zero, or written, without a word */
 	if ((p->flags & PAGEHINT_PAGER_SIGBUS) != 0 &&
 	    ((flags & PAGEHINT_PAGER_TRACK) != 0 || /* a signal does not say that it was a write */
 	     (r->source != NULL && (r->source->ops.caps & PAGEHINT_SOURCE_SIGNAL_SAFE) == 0)))
@@ -293,9 +293,9 @@ int pagehint_pager_add(struct pagehint_pager *pager, const struct pagehint_pager
 		return e;
 	pager->regions[n] = g;
 	atomic_store(&pager->regions_n, n + 1);
-	if ((g.flags & PAGEHINT_PAGER_ATTACH) != 0) {
+	if ((g.flags & PAGEHINT_PAGER_ATTACH) != 0)
 		(void)ph_state_change(&pager->regions[n].states, 0, g.states.pages, &ph_change_attach);
-		ph_range_wake(pager, &pager->regions[n], 0, g.states.pages);
-	}
+	/* a fault between its registration and now was nobody's to whoever read it: it is raised again */
+	ph_range_wake(pager, &pager->regions[n], 0, g.states.pages);
 	return 0;
 }

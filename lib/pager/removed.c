@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "pager/resolve.h"
 
 uint64_t ph_removed_part(struct pagehint_pager *p, uint64_t frame, uint64_t frames, int *ret_inside)
 {
@@ -43,15 +44,11 @@ static int add(struct parts *parts, uint64_t frame, uint64_t frames, uint32_t le
 	return 1;
 }
 
-/* Marks the pages of one word; what changed and bears the mark is leaving, the rest is in other hands. */
+/* Marks the pages of one word; which, is exactly what this call changed. The rest is in other hands; what is in flight is cancelled. */
 static uint32_t mark(struct ph_range *g, uint64_t word, uint32_t mask)
 {
-	uint32_t changed = ph_state_word(&g->states, word, mask, &ph_change_leave), leaving = 0;
-	for (uint32_t left = changed; left != 0; left &= left - 1) {
-		unsigned i = ph_ctz(left), state = ph_state_get(&g->states, word * PH_STATE_PAGES + i);
-		if ((state & PH_LEAVING) != 0 && state != PH_POISONED)
-			leaving |= 1u << i;
-	}
+	uint32_t leaving = ph_state_word(&g->states, word, mask, &ph_change_leave);
+	(void)ph_state_word(&g->states, word, mask & ~leaving, &ph_change_cancel);
 	return leaving;
 }
 
@@ -115,21 +112,28 @@ uint32_t ph_removed_leave(struct pagehint_pager *p, uint64_t frame, uint64_t fra
 
 void ph_removed_left(struct pagehint_pager *p, uint64_t frame, uint64_t frames, uint32_t how)
 {
-	static const struct ph_change *const change[] = { &ph_change_left, &ph_change_stay, &ph_change_left_present };
+	static const struct ph_change *const change[] = { &ph_change_left, &ph_change_stay, &ph_change_left_some };
 	struct ph_range *g = ph_range_of_frame(p, frame);
 	uint64_t first, end;
 	ph_range_span(p, g, frame, frames, &first, &end);
 	(void)ph_state_change(&g->states, first, end - first, change[how]);
 }
 
-uint64_t ph_removed_wipe(struct pagehint_pager *p, uint64_t frame, uint64_t frames)
+uint64_t ph_removed_wipe(struct pagehint_pager *p, uint64_t frame, uint64_t frames, uint64_t *ret_poisoned)
 {
 	struct ph_range *g = ph_range_of_frame(p, frame);
 	uint64_t first, end, wiped = 0;
 	ph_range_span(p, g, frame, frames, &first, &end);
+	*ret_poisoned = 0;
 	for (; first < end; first++) {
 		unsigned state = ph_state_get(&g->states, first);
+		if (state == PH_POISONED_LEAVING)
+			*ret_poisoned += ph_state_change(&g->states, first, 1, &ph_change_stay) << g->page_shift;
 		if (state != (PH_PRESENT | PH_LEAVING) && state != (PH_PRESENT | PH_LEAVING | PH_DIRTY))
+			continue;
+		/* it stays, and is mapped before it is touched: a fault here would wait for a mark that is its own */
+		(void)ph_state_change(&g->states, first, 1, &ph_change_stay);
+		if (ph_resolve_inline(p, g, first, 1) != 0)
 			continue;
 		memset((void *)(uintptr_t)(g->addr + (first << g->page_shift)), 0, (size_t)g->page_bytes);
 		wiped += g->page_bytes;

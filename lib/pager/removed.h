@@ -43,12 +43,16 @@ uint32_t ph_removed_leave(struct pagehint_pager *p, uint64_t frame, uint64_t fra
 enum {
 	PH_LEFT_ALL = 0,  /* it is gone: zero from now on */
 	PH_LEFT_NONE = 1, /* it is all as it was */
-	PH_LEFT_SOME = 2, /* nobody knows what of it: what was never here stays absent, the rest counts as gone */
+	PH_LEFT_SOME =
+		2, /* nobody knows what of it: what was never here stays absent, the rest counts as here and written */
 };
 void ph_removed_left(struct pagehint_pager *p, uint64_t frame, uint64_t frames, uint32_t how);
 
-/* Zeroes what is present of frames that stay; they are LEAVING. Returns how many bytes. What is absent becomes zero by its mark. */
-uint64_t ph_removed_wipe(struct pagehint_pager *p, uint64_t frame, uint64_t frames);
+/*
+ * Zeroes what is present of frames that stay; they are LEAVING. What is absent becomes zero by its mark; what is poisoned is not
+ * touched, and stays so. Returns how many bytes were zeroed; those that are poisoned in *ret_poisoned.
+ */
+uint64_t ph_removed_wipe(struct pagehint_pager *p, uint64_t frame, uint64_t frames, uint64_t *ret_poisoned);
 
 /* An event: host addresses [start, end) are gone. */
 void ph_removed_event(struct pagehint_pager *p, uint64_t start, uint64_t end);

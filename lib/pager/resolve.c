@@ -276,8 +276,13 @@ static int written(struct pagehint_pager *p, struct ph_ask *a)
 	/* first the mark, then the right to write: a write that is not marked would be lost to the next snapshot */
 	if (ph_state_change(&a->range->states, a->page, 1, &ph_change_dirty) != 0)
 		PH_PAGER_COUNT(p, dirtied, 1);
-	return ph_uffd_protect(p->sys, ph_range_fd(p, g, a->page), g->addr + (a->page << g->page_shift), g->page_bytes,
-			       0);
+	else if (ph_state_get(&g->states, a->page) != (PH_PRESENT | PH_DIRTY))
+		return -EAGAIN; /* it is leaving, or in flight again: what that ends with is not known yet */
+	int r = ph_uffd_protect(p->sys, ph_range_fd(p, g, a->page), g->addr + (a->page << g->page_shift), g->page_bytes,
+				0);
+	/* who cleaned it between the mark and the right has taken the mark away, and maybe protected it too early */
+	(void)ph_state_change(&a->range->states, a->page, 1, &ph_change_dirty_again);
+	return r;
 }
 
 /* Mostly it came while the message was on its way. If not, somebody took it away without a word, and it is as empty as the
@@ -300,11 +305,25 @@ static int again(struct pagehint_pager *p, struct ph_ask *a)
 		i.how = PH_INSTALL_ZERO;
 		(void)ph_install(p, &i, &r);
 	}
-	if (r == 0 && i.met == 0 && i.how == PH_INSTALL_ZERO)
+	if (r == 0 && i.met == 0 && i.how == PH_INSTALL_ZERO) {
 		PH_PAGER_COUNT(p, surprises, 1);
+		/* it is not what the source has any more */
+		if ((a->range->flags & PAGEHINT_PAGER_TRACK) != 0)
+			(void)ph_state_change(&a->range->states, a->page, 1, &ph_change_dirty_again);
+		/* discarded between the look and the call: it is here, and must not be said to be removed */
+		if ((ph_state_get(&a->range->states, a->page) & ~(unsigned)PH_DIRTY) != PH_PRESENT)
+			return RACED;
+	}
 	a->first = a->page;
 	a->pages = 1;
 	return r;
+}
+
+/* A fault there means that somebody took the poison away without a word: left so, it would fault for ever. */
+static int poisoned_again(struct pagehint_pager *p, struct ph_ask *a)
+{
+	int r = (a->how & PH_HOW_UNKNOWN) != 0 ? 0 : ph_poison(p, a->range, a->page, 1);
+	return r == -EAGAIN ? r : -EHWPOISON;
 }
 
 static int look(struct pagehint_pager *p, struct ph_ask *a)
@@ -319,7 +338,7 @@ static int look(struct pagehint_pager *p, struct ph_ask *a)
 		/* a write that met its protection is woken by nobody else */
 		return (a->how & UFFD_PAGEFAULT_FLAG_WP) != 0 ? -EAGAIN : -EINPROGRESS;
 	case PH_POISONED:
-		return -EHWPOISON;
+		return poisoned_again(p, a);
 	case PH_PRESENT:
 	case PH_PRESENT | PH_DIRTY:
 		return again(p, a);

@@ -56,8 +56,12 @@ static int file_extent(void *ctx, uint64_t offset, uint64_t bytes, uint64_t *ret
 	if (*ret_is_zero || f->seek_fd < 0)
 		return 0;
 	int64_t data = f->sys->lseek(f->sys->ctx, f->seek_fd, (int64_t)at, SEEK_DATA);
-	if (data == -ENXIO) { /* nothing but a hole up to the end */
-		*ret_is_zero = 1;
+	if (data ==
+	    -ENXIO) { /* nothing but a hole up to the end; beyond the end is no hole, but what the file should have */
+		int64_t end = f->sys->lseek(f->sys->ctx, f->seek_fd, 0, SEEK_END);
+		*ret_is_zero = end > (int64_t)at;
+		if (*ret_is_zero && (uint64_t)end - at < bytes && (uint64_t)end < f->offset + f->bytes)
+			*ret_bytes = (uint64_t)end - at;
 		return 0;
 	}
 	if (data < 0)

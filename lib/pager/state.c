@@ -4,7 +4,7 @@
 
 /*
  * What each value becomes. By place: 0 ABSENT, 1 INFLIGHT, 2 PRESENT, 3 REMOVED; 4, 6, 7 LEAVING beside one of them;
- * 5 POISONED; 9 CLEARING; 10 DIRTY; 14 DIRTY and LEAVING. The rest does not occur.
+ * 5 POISONED, 13 that and LEAVING; 9 CLEARING; 10 DIRTY; 14 DIRTY and LEAVING. The rest does not occur.
  */
 const struct ph_change ph_change_claim = { { 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 } };
 const struct ph_change ph_change_claim_removed = { { 0, 1, 2, 9, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 } };
@@ -12,13 +12,15 @@ const struct ph_change ph_change_present = { { 0, 2, 2, 3, 4, 5, 6, 7, 8, 2, 10,
 const struct ph_change ph_change_release = { { 0, 0, 2, 3, 4, 5, 6, 7, 8, 3, 10, 11, 12, 13, 14, 15 } };
 const struct ph_change ph_change_poisoned = { { 0, 5, 2, 3, 4, 5, 6, 7, 8, 5, 10, 11, 12, 13, 14, 15 } };
 const struct ph_change ph_change_dirty = { { 0, 1, 10, 10, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 } };
+const struct ph_change ph_change_dirty_again = { { 0, 1, 10, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 } };
 const struct ph_change ph_change_clean = { { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 11, 12, 13, 14, 15 } };
-const struct ph_change ph_change_leave = { { 4, 9, 6, 7, 4, 6, 6, 7, 8, 9, 14, 11, 12, 13, 14, 15 } };
-const struct ph_change ph_change_stay = { { 0, 1, 2, 3, 0, 5, 2, 3, 8, 9, 10, 11, 12, 13, 10, 15 } };
-const struct ph_change ph_change_left = { { 0, 1, 2, 3, 3, 5, 3, 3, 8, 9, 10, 11, 12, 13, 3, 15 } };
-const struct ph_change ph_change_left_present = { { 0, 1, 2, 3, 0, 5, 3, 3, 8, 9, 10, 11, 12, 13, 3, 15 } };
+const struct ph_change ph_change_leave = { { 4, 1, 6, 7, 4, 13, 6, 7, 8, 9, 14, 11, 12, 13, 14, 15 } };
+const struct ph_change ph_change_cancel = { { 0, 9, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 } };
+const struct ph_change ph_change_stay = { { 0, 1, 2, 3, 0, 5, 2, 3, 8, 9, 10, 11, 12, 5, 10, 15 } };
+const struct ph_change ph_change_left = { { 0, 1, 2, 3, 3, 5, 3, 3, 8, 9, 10, 11, 12, 3, 3, 15 } };
+const struct ph_change ph_change_left_some = { { 0, 1, 2, 3, 0, 5, 10, 3, 8, 9, 10, 11, 12, 5, 10, 15 } };
 const struct ph_change ph_change_take_away = { { 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3 } };
-const struct ph_change ph_change_attach = { { 0, 0, 2, 3, 0, 5, 2, 3, 8, 3, 10, 11, 12, 13, 10, 15 } };
+const struct ph_change ph_change_attach = { { 0, 0, 2, 3, 0, 5, 2, 3, 8, 3, 10, 11, 12, 5, 10, 15 } };
 
 static uint64_t load(const struct ph_states *s, uint64_t word)
 {

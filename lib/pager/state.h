@@ -22,10 +22,11 @@ enum {
 	PH_INFLIGHT = 1,
 	PH_PRESENT = 2,
 	PH_REMOVED = 3,
-	PH_LEAVING = 4,  /* a bit beside ABSENT, PRESENT and REMOVED */
-	PH_POISONED = 5, /* which INFLIGHT with that bit would be */
-	PH_DIRTY = 8,    /* a bit beside PRESENT */
-	PH_CLEARING = 9, /* in flight like INFLIGHT, but removed: what comes is zero */
+	PH_LEAVING = 4,           /* a bit beside ABSENT, PRESENT and REMOVED */
+	PH_POISONED = 5,          /* which INFLIGHT with that bit would be */
+	PH_DIRTY = 8,             /* a bit beside PRESENT */
+	PH_CLEARING = 9,          /* in flight like INFLIGHT, but removed: what comes is zero */
+	PH_POISONED_LEAVING = 13, /* POISONED has the bit already */
 };
 
 struct ph_states {
@@ -44,11 +45,13 @@ extern const struct ph_change ph_change_present;       /* INFLIGHT, CLEARING -> 
 extern const struct ph_change ph_change_release;       /* INFLIGHT -> ABSENT, CLEARING -> REMOVED */
 extern const struct ph_change ph_change_poisoned;      /* INFLIGHT, CLEARING -> POISONED */
 extern const struct ph_change ph_change_dirty;         /* PRESENT, REMOVED -> DIRTY */
+extern const struct ph_change ph_change_dirty_again;   /* PRESENT -> DIRTY */
 extern const struct ph_change ph_change_clean;         /* DIRTY -> PRESENT */
-extern const struct ph_change ph_change_leave;         /* LEAVING is added; INFLIGHT -> CLEARING; POISONED as PRESENT */
+extern const struct ph_change ph_change_leave;         /* LEAVING is added */
+extern const struct ph_change ph_change_cancel;        /* INFLIGHT -> CLEARING */
 extern const struct ph_change ph_change_stay;          /* LEAVING goes */
 extern const struct ph_change ph_change_left;          /* LEAVING -> REMOVED */
-extern const struct ph_change ph_change_left_present;  /* the same, but what was ABSENT stays so */
+extern const struct ph_change ph_change_left_some;     /* it may be gone or not: ABSENT stays so, PRESENT is DIRTY */
 extern const struct ph_change ph_change_take_away;     /* anything -> REMOVED: an event said so */
 extern const struct ph_change ph_change_attach;        /* nobody is left who had it in hand */
 

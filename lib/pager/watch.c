@@ -17,34 +17,30 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static void revoke(struct pagehint_pager *p, struct ph_flight *f, uint64_t generation, int waiting)
+static void revoke_pages(struct pagehint_pager *p, struct ph_range *g, uint64_t first, uint64_t pages)
 {
-	struct ph_range *g = &p->regions[atomic_load(&f->region)];
-	uint64_t first = atomic_load(&f->first), pages = atomic_load(&f->pages);
 	PH_PAGER_COUNT(p, revoked, 1);
-	if ((p->flags & PAGEHINT_PAGER_EVENT_REMOVE) != 0) {
-		/* only the thread of the shard may install or poison: it is raised anew there, and asked about then */
-		(void)ph_fail_tell(p, g, first, pages, ph_range_shard(p, g, first), -ETIMEDOUT, 0);
-		ph_install_release(p, g, first, pages, 0);
-	} else {
-		(void)ph_fail(p, g, first, pages, -ETIMEDOUT, 0, 0);
-	}
-	if (waiting)
-		(void)ph_flight_turn(f, generation, PH_FLIGHT_REVOKED, PH_FLIGHT_FREE);
+	/* also where steps alone install pages: a source that never answers would be asked again and again, for ever */
+	(void)ph_fail(p, g, first, pages, -ETIMEDOUT, 0, 0);
 }
 
-/* A flight's fields are read before and its word is swapped after: they are that generation's. */
+/* A flight's fields are read before and its word is swapped after: they are that generation's. Afterwards it may be another's at
+ * once: whoever is in fetch may come back, and give it away. */
 static uint64_t watch_flight(struct pagehint_pager *p, struct ph_flight *f, uint64_t now)
 {
 	uint64_t use = atomic_load(&f->use), generation = use >> 3;
 	uint32_t state = (uint32_t)(use & 7);
 	if (state != PH_FLIGHT_FETCHING && state != PH_FLIGHT_WAITING)
 		return UINT64_MAX;
-	uint64_t since = atomic_load(&f->since);
+	uint64_t since = atomic_load(&f->since), first = atomic_load(&f->first), pages = atomic_load(&f->pages);
+	struct ph_range *g = &p->regions[atomic_load(&f->region)];
 	if (now < since || now - since < p->timeout_ns)
 		return since + p->timeout_ns;
-	if (ph_flight_turn(f, generation, state, PH_FLIGHT_REVOKED))
-		revoke(p, f, generation, state == PH_FLIGHT_WAITING);
+	if (!ph_flight_turn(f, generation, state, PH_FLIGHT_REVOKED))
+		return UINT64_MAX;
+	revoke_pages(p, g, first, pages);
+	if (state == PH_FLIGHT_WAITING)
+		(void)ph_flight_turn(f, generation, PH_FLIGHT_REVOKED, PH_FLIGHT_FREE);
 	return UINT64_MAX;
 }
 

@@ -4,24 +4,12 @@
  * pager_perils_test.c.
  */
 #include "support/naive.h"
+#include "support/snapshot.h"
 
 #include <pagehint/host.h>
 #include <pagehint/pager_backend.h>
 
 #include "pager/uffd.h"
-
-#define PAGES 64u
-#define BYTES (PAGES * PAGE)
-
-static unsigned char *snapshot;
-
-static int group_setup(void **state)
-{
-	(void)state;
-	snapshot = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	snapshot_write(snapshot, PAGES);
-	return 0;
-}
 
 static struct pagehint_source *source_of_snapshot(void)
 {
@@ -344,5 +332,5 @@ int main(void)
 	};
 	if (!may_serve())
 		return 77;
-	return cmocka_run_group_tests(tests, group_setup, NULL);
+	return cmocka_run_group_tests(tests, snapshot_setup, NULL);
 }

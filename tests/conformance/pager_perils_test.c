@@ -3,42 +3,12 @@
  * aliases, files. Forks and system calls are in pager_calls_test.c. A naive handler fails first; the pager does not.
  */
 #include "support/naive.h"
+#include "support/snapshot.h"
 
 #include <sys/uio.h>
 
 #include <pagehint/host.h>
 #include <pagehint/pager_backend.h>
-
-#define PAGES 64u
-#define BYTES (PAGES * PAGE)
-
-static unsigned char *snapshot;
-
-static int group_setup(void **state)
-{
-	(void)state;
-	snapshot = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	snapshot_write(snapshot, PAGES);
-	return 0;
-}
-
-static struct pagehint_source *serve(struct served *s, uint32_t backing, struct pagehint_pager_opts *opts,
-				     uint32_t flags)
-{
-	struct pagehint_source *source;
-	assert_int_equal(pagehint_source_memory_new(snapshot, BYTES, &source), 0);
-	served_memory(s, BYTES, backing);
-	served_pager(s, opts);
-	struct pagehint_pager_region r = served_region(s, source, flags);
-	assert_int_equal(pagehint_pager_add(s->pager, &r), 0);
-	return source;
-}
-
-static void close_all(struct served *s, struct pagehint_source *source)
-{
-	served_close(s);
-	pagehint_source_free(source);
-}
 
 /* CONTINUE where the file has no page is EFAULT, and ends the window there. */
 static void test_continue_where_nothing_is(void **state)
@@ -260,5 +230,5 @@ int main(void)
 	};
 	if (!may_serve())
 		return 77;
-	return cmocka_run_group_tests(tests, group_setup, NULL);
+	return cmocka_run_group_tests(tests, snapshot_setup, NULL);
 }

@@ -4,19 +4,7 @@
 #include <fcntl.h>
 
 #include "support/naive.h"
-
-#define PAGES 64u
-#define BYTES (PAGES * PAGE)
-
-static unsigned char *snapshot;
-
-static int group_setup(void **state)
-{
-	(void)state;
-	snapshot = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	snapshot_write(snapshot, PAGES);
-	return 0;
-}
+#include "support/snapshot.h"
 
 /* A sparse file: pages 16..31 and 48 have data. */
 static int sparse_file(void)
@@ -241,5 +229,5 @@ int main(void)
 	};
 	if (!may_serve())
 		return 77;
-	return cmocka_run_group_tests(tests, group_setup, NULL);
+	return cmocka_run_group_tests(tests, snapshot_setup, NULL);
 }

@@ -9,13 +9,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "support/served.h"
+#include "support/snapshot.h"
+#include "support/waiter.h"
 
-#define PAGES 64u
-#define BYTES (PAGES * PAGE)
 #define TIMEOUT UINT64_C(1000000)
-
-static unsigned char *snapshot;
 
 /* A source that answers as it is told to. */
 struct moody {
@@ -57,53 +54,6 @@ static uint32_t judge(void *ctx, const struct pagehint_pager_failure *failure)
 	atomic_store(&last_error, failure->error);
 	atomic_store(&last_frames, failure->frames);
 	return atomic_load(&verdict);
-}
-
-static int group_setup(void **state)
-{
-	(void)state;
-	snapshot = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	snapshot_write(snapshot, PAGES);
-	return 0;
-}
-
-/* A thread that hands a word of a page to a pipe. */
-struct waiter {
-	int pipe[2];
-	const unsigned char *at;
-	int error;
-	uint64_t word;
-	pthread_t id;
-};
-
-static void *wait_for_page(void *arg)
-{
-	struct waiter *w = arg;
-	w->error = write(w->pipe[1], w->at, 8) == 8 ? 0 : -errno;
-	return NULL;
-}
-
-static void waiter_start(struct waiter *w, const void *at)
-{
-	memset(w, 0, sizeof(*w));
-	w->at = at;
-	assert_int_equal(pipe(w->pipe), 0);
-	assert_int_equal(pthread_create(&w->id, NULL, wait_for_page, w), 0);
-}
-
-static int waiter_end(struct waiter *w)
-{
-	assert_int_equal(pthread_join(w->id, NULL), 0);
-	if (w->error == 0)
-		assert_int_equal(read(w->pipe[0], &w->word, 8), 8);
-	close(w->pipe[0]);
-	close(w->pipe[1]);
-	return w->error;
-}
-
-static void assert_poisoned(int error)
-{
-	assert_true(error == -EFAULT || error == -EHWPOISON);
 }
 
 static struct pagehint_source *open_moody(struct served *s, uint32_t what)
@@ -321,5 +271,5 @@ int main(void)
 	if (!may_serve())
 		return 77;
 	alarm(20); /* who is not woken must not wait for ever */
-	return cmocka_run_group_tests(tests, group_setup, NULL);
+	return cmocka_run_group_tests(tests, snapshot_setup, NULL);
 }

@@ -48,13 +48,24 @@ static void test_rules(void **state)
 		{ &ph_change_release, PH_INFLIGHT, PH_ABSENT },
 		{ &ph_change_release, PH_CLEARING, PH_REMOVED },
 		{ &ph_change_poisoned, PH_INFLIGHT, PH_POISONED },
-		{ &ph_change_leave, PH_INFLIGHT, PH_CLEARING },
+		{ &ph_change_leave, PH_INFLIGHT, PH_INFLIGHT },
+		{ &ph_change_cancel, PH_INFLIGHT, PH_CLEARING },
+		{ &ph_change_cancel, PH_PRESENT, PH_PRESENT },
 		{ &ph_change_leave, PH_ABSENT, PH_ABSENT | PH_LEAVING },
 		{ &ph_change_leave, PH_PRESENT | PH_DIRTY, PH_PRESENT | PH_DIRTY | PH_LEAVING },
 		{ &ph_change_left, PH_ABSENT | PH_LEAVING, PH_REMOVED },
 		{ &ph_change_left, PH_PRESENT | PH_DIRTY | PH_LEAVING, PH_REMOVED },
 		{ &ph_change_stay, PH_PRESENT | PH_DIRTY | PH_LEAVING, PH_PRESENT | PH_DIRTY },
-		{ &ph_change_left_present, PH_ABSENT | PH_LEAVING, PH_ABSENT },
+		{ &ph_change_left_some, PH_ABSENT | PH_LEAVING, PH_ABSENT },
+		{ &ph_change_left_some, PH_PRESENT | PH_LEAVING, PH_PRESENT | PH_DIRTY },
+		{ &ph_change_left_some, PH_PRESENT | PH_DIRTY | PH_LEAVING, PH_PRESENT | PH_DIRTY },
+		{ &ph_change_leave, PH_POISONED, PH_POISONED_LEAVING },
+		{ &ph_change_stay, PH_POISONED_LEAVING, PH_POISONED },
+		{ &ph_change_left, PH_POISONED_LEAVING, PH_REMOVED },
+		{ &ph_change_left_some, PH_POISONED_LEAVING, PH_POISONED },
+		{ &ph_change_attach, PH_POISONED_LEAVING, PH_POISONED },
+		{ &ph_change_dirty_again, PH_REMOVED, PH_REMOVED },
+		{ &ph_change_dirty_again, PH_PRESENT, PH_PRESENT | PH_DIRTY },
 		{ &ph_change_dirty, PH_REMOVED, PH_PRESENT | PH_DIRTY },
 		{ &ph_change_clean, PH_PRESENT | PH_DIRTY, PH_PRESENT },
 		{ &ph_change_attach, PH_CLEARING, PH_REMOVED },
@@ -63,10 +74,10 @@ static void test_rules(void **state)
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
 		assert_int_equal(rules[i].change->to[rules[i].from], rules[i].to);
 	const struct ph_change *const all[] = {
-		&ph_change_claim,    &ph_change_claim_removed, &ph_change_present,      &ph_change_release,
-		&ph_change_poisoned, &ph_change_dirty,         &ph_change_clean,        &ph_change_leave,
-		&ph_change_stay,     &ph_change_left,          &ph_change_left_present, &ph_change_take_away,
-		&ph_change_attach,
+		&ph_change_claim,    &ph_change_claim_removed, &ph_change_present,   &ph_change_release,
+		&ph_change_poisoned, &ph_change_dirty,         &ph_change_clean,     &ph_change_leave,
+		&ph_change_stay,     &ph_change_left,          &ph_change_left_some, &ph_change_take_away,
+		&ph_change_attach,   &ph_change_dirty_again,   &ph_change_cancel,
 	};
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		assert_int_not_equal(all[i]->to[PH_REMOVED], PH_ABSENT);
@@ -125,7 +136,9 @@ static void test_word(void **state)
 	set_all(PH_PRESENT);
 	set(3, PH_INFLIGHT);
 	set(5, PH_PRESENT | PH_LEAVING);
-	assert_int_equal(ph_state_word(&s, 0, 0x00ff, &ph_change_leave), 0x00df);
+	assert_int_equal(ph_state_word(&s, 0, 0x00ff, &ph_change_leave), 0x00d7);
+	assert_int_equal(ph_state_get(&s, 3), PH_INFLIGHT);
+	assert_int_equal(ph_state_word(&s, 0, 0x00ff, &ph_change_cancel), 0x0008);
 	assert_int_equal(ph_state_get(&s, 3), PH_CLEARING);
 	assert_int_equal(ph_state_get(&s, 4), PH_PRESENT | PH_LEAVING);
 	assert_int_equal(ph_state_get(&s, 8), PH_PRESENT);
