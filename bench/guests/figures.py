@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import statistics
-import sys
 
 from host import NotHere
 
@@ -59,10 +58,11 @@ class Bench:
 
 def run(bench, *parts):
     """Runs the parts, each of which may find that the machine cannot do it. What one published stays published."""
-    for part in parts:
-        try:
-            part(bench)
-        except NotHere as why:
-            bench.missing(f"{bench.name}: {why}")
-    bench.write()
-    sys.exit(0)
+    try:
+        for part in parts:
+            try:
+                part(bench)
+            except NotHere as why:
+                bench.missing(f"{bench.name}: {why}")
+    finally:
+        bench.write()
