@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import statistics
+import sys
 
 from host import NotHere
 
@@ -18,6 +19,7 @@ class Bench:
         parser.add_argument("--only", default="", help="cases whose names begin so")
         parser.add_argument("--json", help="where every round goes")
         self.args = parser.parse_args()
+        sys.stdout.reconfigure(line_buffering=True)
         self.name, self.figures, self.rounds, self.series = name, {}, {}, {}
 
     def wants(self, case):

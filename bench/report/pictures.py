@@ -2,7 +2,7 @@
 import shutil
 import subprocess
 
-HEAD = "set terminal svg size 760,420 font 'sans,12' background '#ffffff'\nset grid ytics\nset key top left\n"
+HEAD = "set terminal svg size 760,420 font 'sans,12' background '#ffffff'\nset grid ytics\nset key outside top center horizontal\n"
 MODES = ("none", "plain", "bitmap", "ours")
 
 
