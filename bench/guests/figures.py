@@ -19,6 +19,7 @@ class Bench:
         parser.add_argument("--only", default="", help="cases whose names begin so")
         parser.add_argument("--json", help="where every round goes")
         self.args = parser.parse_args()
+        sys.stdout.reconfigure(line_buffering=True)
         self.name, self.figures, self.rounds, self.series = name, {}, {}, {}
 
     def wants(self, case):
@@ -59,10 +60,11 @@ class Bench:
 
 def run(bench, *parts):
     """Runs the parts, each of which may find that the machine cannot do it. What one published stays published."""
-    for part in parts:
-        try:
-            part(bench)
-        except NotHere as why:
-            bench.missing(f"{bench.name}: {why}")
-    bench.write()
-    sys.exit(0)
+    try:
+        for part in parts:
+            try:
+                part(bench)
+            except NotHere as why:
+                bench.missing(f"{bench.name}: {why}")
+    finally:
+        bench.write()

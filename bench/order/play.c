@@ -70,10 +70,6 @@ static void kernel_reported(void *ctx, uint64_t at_ns, uint64_t frame, uint64_t 
 	account_discard(&p->account, at_ns, frame, frames);
 }
 
-/*
- * A zone ages granules of two frames or more, and reports smaller pieces only under pressure, without ageing. So order 0 at once is
- * the ladder's lowest step, and order 0 aged the smallest granule.
- */
 static int open_reporter(struct player *p)
 {
 	static const struct pagehint_backend_ops ops = {
@@ -90,15 +86,23 @@ static int open_reporter(struct player *p)
 	return r;
 }
 
+/*
+ * A zone ages granules of two frames or more, and reports smaller pieces only under pressure, without ageing. So order 0 at once is
+ * the ladder's lowest step, and order 0 aged the smallest granule.
+ */
+static uint32_t granule_order(const struct setting *setting)
+{
+	if (setting->order != 0)
+		return setting->order;
+	return setting->way == WAY_AT_ONCE ? LADDER_GRANULE : 1;
+}
+
 static int open_zone(struct player *p)
 {
-	struct pagehint_zone_opts opts = { .struct_size = sizeof(opts), .granule_order = p->setting.order };
+	struct pagehint_zone_opts opts = { .struct_size = sizeof(opts), .granule_order = granule_order(&p->setting) };
 	opts.max_sections = (p->source->frames + PAGEHINT_SECTION_FRAMES - 1) / PAGEHINT_SECTION_FRAMES;
-	if (p->setting.order == 0) {
-		int ladder = p->setting.way == WAY_AT_ONCE;
-		opts.flags = ladder ? PAGEHINT_ZONE_LADDER : 0;
-		opts.granule_order = ladder ? LADDER_GRANULE : 1;
-	}
+	if (p->setting.order == 0 && p->setting.way == WAY_AT_ONCE)
+		opts.flags = PAGEHINT_ZONE_LADDER;
 	int r = pagehint_zone_new(&opts, &p->zone);
 	r = r < 0 ? r : pagehint_zone_add(p->zone, 0, p->source->frames);
 	return r < 0 || p->setting.way == WAY_NONE ? r : open_reporter(p);
@@ -107,8 +111,8 @@ static int open_zone(struct player *p)
 static int open_player(struct player *p)
 {
 	p->frame_of = malloc(((size_t)p->source->ids + 1) * sizeof(*p->frame_of));
-	/* the ladder reports pieces of granules, and each piece is told by what it covers of one */
-	uint32_t unit = p->setting.way == WAY_AT_ONCE && p->setting.order == 0 ? LADDER_GRANULE : p->setting.order;
+	/* what a zone remembers is told by granules, also of pieces of one; what lists remember, by blocks */
+	uint32_t unit = p->setting.way == WAY_KERNEL ? p->setting.order : granule_order(&p->setting);
 	if (p->frame_of == NULL || account_open(&p->account, p->source->frames, unit) < 0)
 		return failed("memory", -ENOMEM);
 	memset(p->frame_of, 0xff, ((size_t)p->source->ids + 1) * sizeof(*p->frame_of));

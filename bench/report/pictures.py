@@ -2,7 +2,7 @@
 import shutil
 import subprocess
 
-HEAD = "set terminal svg size 760,420 font 'sans,12' background '#ffffff'\nset grid ytics\nset key top left\n"
+HEAD = "set terminal svg size 760,420 font 'sans,12' background '#ffffff'\nset grid ytics\nset key outside top center horizontal\n"
 MODES = ("none", "plain", "bitmap", "ours")
 
 
@@ -89,7 +89,7 @@ class Pictures:
         figures, ways = data["figures"], ("aged", "unaged", "kernel")
         for work, prefix in (("trace", "order."), ("churn", "order.churn.")):
             rows = [(f"order {order}", *(figures[f"{prefix}{order}.requests_per_gib.{way}"] for way in ways))
-                    for order in (0, 4, 9, 10) if f"{prefix}{order}.requests_per_gib.aged" in figures]
+                    for order in (0, 4, 9, 10) if all(f"{prefix}{order}.requests_per_gib.{way}" in figures for way in ways)]
             if rows:
                 title = f"Exits for each GiB given back, by least order ({work}, a look every 2 s)"
                 yield f"order-{work}", title, "set logscale y\n" + bars(title, "requests", ways, rows).replace("[0:*]", "[1:*]")
