@@ -22,12 +22,17 @@ stage() {
 	[ $word = passed ]
 }
 
-# compile NAME MESON_OPTION.. : a build of its own in $out/NAME; warnings are errors
-compile() {
+# prepare NAME MESON_OPTION.. : a build of its own in $out/NAME; warnings are errors. Tests build what they need
+prepare() {
 	local dir=$out/$1 again=()
 	shift
 	[ ! -f "$dir/build.ninja" ] || again=(--reconfigure)
-	meson setup "${again[@]}" --werror "$@" "$dir" && ninja -C "$dir" -j "$jobs"
+	meson setup "${again[@]}" --werror "$@" "$dir"
+}
+
+# compile NAME MESON_OPTION.. : the same, and everything is built
+compile() {
+	prepare "$@" && ninja -C "$out/$1" -j "$jobs"
 }
 
 # run NAME [LOGNAME] ARG.. : meson test in $out/NAME; its results are counted test by test at the end
@@ -82,11 +87,11 @@ stage abi bash tools/abi.sh check "$out/gcc"
 only valgrind-tests gcc testlog-valgrind "unit model fault" --setup valgrind --no-suite bare
 
 CC=clang CXX=clang++ stage clang compile clang -Dbench=disabled && tested clang-tests clang testlog $plain
-stage lto compile lto -Db_lto=true -Dbuildtype=release -Dbench=disabled && only lto-tests lto testlog "unit model"
+stage lto prepare lto -Db_lto=true -Dbuildtype=release -Dbench=disabled && only lto-tests lto testlog "unit model"
 before=("${fixed[@]}")
 CC=clang CXX=clang++ stage asan compile asan -Db_sanitize=address,undefined -Db_lundef=false -Dbench=disabled &&
 	tested asan-tests asan testlog --timeout-multiplier 4 $plain
-stage tsan compile tsan -Db_sanitize=thread -Dbench=disabled &&
+stage tsan prepare tsan -Db_sanitize=thread -Dbench=disabled &&
 	only tsan-tests tsan testlog "concurrency" --timeout-multiplier 6
 
 echo
