@@ -254,6 +254,7 @@ void pagehint_pager_explain(const struct pagehint_pager *pager, const struct pag
 	if (pager == NULL || sink == NULL || sink->line == NULL)
 		return;
 	uint32_t n = atomic_load(&pager->regions_n);
+	uint32_t can = PH_UFFD_CAN_POISON;
 	if (n == 0)
 		sink->line(sink->ctx, "pager: no region was added");
 	for (uint32_t i = 0; i < n; i++)
@@ -265,6 +266,9 @@ void pagehint_pager_explain(const struct pagehint_pager *pager, const struct pag
 			 stepped == 0 ? atomic_load(&pager->now) : stepped);
 		sink->line(sink->ctx, text);
 	}
-	if ((pager->features & PH_UFFD_FEATURE_POISON) == 0)
+	/* what a descriptor that was passed in agreed upon is not known; its regions say what may be done there */
+	for (uint32_t i = 0; i < n; i++)
+		can &= pager->regions[i].can;
+	if ((can & PH_UFFD_CAN_POISON) == 0)
 		sink->line(sink->ctx, "pager: the kernel cannot poison pages: what cannot be had is made inaccessible");
 }
