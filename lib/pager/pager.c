@@ -104,14 +104,14 @@ static int allocate(struct pagehint_pager *p)
 
 static int open_shards(struct pagehint_pager *p, const int *fds)
 {
-	uint64_t need = (p->flags & PAGEHINT_PAGER_SIGBUS) != 0 ? UFFD_FEATURE_SIGBUS : 0;
+	uint64_t agreed, need = (p->flags & PAGEHINT_PAGER_SIGBUS) != 0 ? UFFD_FEATURE_SIGBUS : 0;
 	uint64_t want = UFFD_FEATURE_MISSING_HUGETLBFS | UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_HUGETLBFS |
 			UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM |
 			PH_UFFD_FEATURE_POISON | PH_UFFD_FEATURE_MOVE;
 	if ((p->flags & PAGEHINT_PAGER_EVENT_REMOVE) != 0)
 		need |= UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;
 	for (uint32_t i = 0; i < p->shards_n; i++) {
-		int fd = fds != NULL ? fds[i] : ph_uffd_open(p->sys, need, want, &p->features);
+		int fd = fds != NULL ? fds[i] : ph_uffd_open(p->sys, need, want, &agreed);
 		if (fd < 0)
 			return fds != NULL ? -EINVAL : fd;
 		p->shards[i].fd = fd;
