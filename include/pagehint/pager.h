@@ -244,8 +244,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_pager_step(struct pagehint_pager *
  * @addr:  host address that was touched (si_addr)
  *
  * Async-signal-safe when the region's source is (PAGEHINT_SOURCE_SIGNAL_SAFE), and `failed` is or is NULL. errno stays as it was.
- * Return: 0 try the access again; -EAGAIN another thread or an asynchronous source has it in hand: the same; -ERANGE not a
- * region of this pager; -EHWPOISON its content is lost; -EOPNOTSUPP removals are events, or the memory
+ * Return: 0 try the access again; -EAGAIN another thread or an asynchronous source has it in hand: the same, after a
+ * sched_yield(2), since that thread may be waiting for this very CPU; -ERANGE not a region of this pager; -EHWPOISON its content is lost; -EOPNOTSUPP removals are events, or the memory
  * is another process's; -ENODEV after fork; else what the source or the kernel gave.
  * Thread: any.   Cost: one fetch, one or two system calls.   Since: 0.1
  */
