@@ -364,9 +364,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_pager_prefetch(struct pagehint_pag
  * @runs:     array of max, in order of frames; gaps are frames of no region
  * @max:      room [runs]
  * @ret_n:    how many; 0: nothing from `frame` on. Go on after the last one
- *
- * A region of MINOR alone raises no fault where its file has a hole: what was removed there may have been written since, and
- * counts as PRESENT; the file knows.
+ *             With MINOR alone what was removed counts as PRESENT: holes of the file raise no fault
  * Return: 0; -EINVAL max 0 or a pointer NULL; -ENODEV.
  * Thread: any.   Cost: O(pages / 16 + runs).   Since: 0.1
  */
