@@ -31,7 +31,9 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
 	(void)number;
 	(void)context;
 	int r = pagehint_pager_resolve(inline_pager->pager, info->si_addr);
-	if (r != 0 && r != -EAGAIN)
+	if (r == -EAGAIN) /* who has it in hand may wait for this very CPU */
+		sched_yield();
+	else if (r != 0)
 		abort();
 }
 

@@ -44,7 +44,7 @@ struct pagehint_map;
 
 /* flags of a region */
 #define PAGEHINT_PAGER_MINOR 1u      /* shared memory: pages that are in the file are right as they are */
-#define PAGEHINT_PAGER_MISSING 2u    /* pages that are nowhere come from the source; default when MINOR is not given */
+#define PAGEHINT_PAGER_MISSING 2u    /* pages that are nowhere come from the source; default, but for MINOR alone */
 #define PAGEHINT_PAGER_TRACK 4u      /* write-protect what is installed, so that writes make it DIRTY */
 #define PAGEHINT_PAGER_ATTACH 8u     /* `state` is that of a pager which is gone: go on from there */
 #define PAGEHINT_PAGER_SHARE 16u     /* `state` is that of a living pager, which has another mapping of the same file */
@@ -243,9 +243,9 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_pager_step(struct pagehint_pager *
  * @pager: the pager
  * @addr:  host address that was touched (si_addr)
  *
- * Async-signal-safe when the region's source is (PAGEHINT_SOURCE_SIGNAL_SAFE), and `failed` is or is NULL.
- * Return: 0 try the access again; -EAGAIN another thread or an asynchronous source has it in hand: the same; -ERANGE not a
- * region of this pager; -EHWPOISON its content is lost; -EOPNOTSUPP removals are events, or the memory
+ * Async-signal-safe when the region's source is (PAGEHINT_SOURCE_SIGNAL_SAFE), and `failed` is or is NULL. errno stays as it was.
+ * Return: 0 try the access again; -EAGAIN another thread or an asynchronous source has it in hand: the same, after a
+ * sched_yield(2), since that thread may be waiting for this very CPU; -ERANGE not a region of this pager; -EHWPOISON its content is lost; -EOPNOTSUPP removals are events, or the memory
  * is another process's; -ENODEV after fork; else what the source or the kernel gave.
  * Thread: any.   Cost: one fetch, one or two system calls.   Since: 0.1
  */
@@ -364,6 +364,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_pager_prefetch(struct pagehint_pag
  * @runs:     array of max, in order of frames; gaps are frames of no region
  * @max:      room [runs]
  * @ret_n:    how many; 0: nothing from `frame` on. Go on after the last one
+ *             With MINOR alone what was removed counts as PRESENT: holes of the file raise no fault
  * Return: 0; -EINVAL max 0 or a pointer NULL; -ENODEV.
  * Thread: any.   Cost: O(pages / 16 + runs).   Since: 0.1
  */

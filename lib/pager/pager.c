@@ -104,14 +104,14 @@ static int allocate(struct pagehint_pager *p)
 
 static int open_shards(struct pagehint_pager *p, const int *fds)
 {
-	uint64_t need = (p->flags & PAGEHINT_PAGER_SIGBUS) != 0 ? UFFD_FEATURE_SIGBUS : 0;
+	uint64_t agreed, need = (p->flags & PAGEHINT_PAGER_SIGBUS) != 0 ? UFFD_FEATURE_SIGBUS : 0;
 	uint64_t want = UFFD_FEATURE_MISSING_HUGETLBFS | UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_HUGETLBFS |
 			UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM |
 			PH_UFFD_FEATURE_POISON | PH_UFFD_FEATURE_MOVE;
 	if ((p->flags & PAGEHINT_PAGER_EVENT_REMOVE) != 0)
 		need |= UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;
 	for (uint32_t i = 0; i < p->shards_n; i++) {
-		int fd = fds != NULL ? fds[i] : ph_uffd_open(p->sys, need, want, &p->features);
+		int fd = fds != NULL ? fds[i] : ph_uffd_open(p->sys, need, want, &agreed);
 		if (fd < 0)
 			return fds != NULL ? -EINVAL : fd;
 		p->shards[i].fd = fd;
@@ -254,6 +254,7 @@ void pagehint_pager_explain(const struct pagehint_pager *pager, const struct pag
 	if (pager == NULL || sink == NULL || sink->line == NULL)
 		return;
 	uint32_t n = atomic_load(&pager->regions_n);
+	uint32_t can = PH_UFFD_CAN_POISON;
 	if (n == 0)
 		sink->line(sink->ctx, "pager: no region was added");
 	for (uint32_t i = 0; i < n; i++)
@@ -265,6 +266,9 @@ void pagehint_pager_explain(const struct pagehint_pager *pager, const struct pag
 			 stepped == 0 ? atomic_load(&pager->now) : stepped);
 		sink->line(sink->ctx, text);
 	}
-	if ((pager->features & PH_UFFD_FEATURE_POISON) == 0)
+	/* what a descriptor that was passed in agreed upon is not known; its regions say what may be done there */
+	for (uint32_t i = 0; i < n; i++)
+		can &= pager->regions[i].can;
+	if ((can & PH_UFFD_CAN_POISON) == 0)
 		sink->line(sink->ctx, "pager: the kernel cannot poison pages: what cannot be had is made inaccessible");
 }

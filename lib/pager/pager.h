@@ -115,7 +115,6 @@ struct pagehint_pager {
 	uint64_t stripe_bytes;
 	uint64_t timeout_ns;
 	uint64_t fill_rate;
-	uint64_t features;
 	_Atomic uint32_t regions_n;
 	_Atomic uint32_t demand; /* faults being resolved now: fill gives way */
 	_Atomic uint32_t filling;

@@ -81,6 +81,35 @@ static void *prefetcher(void *arg)
 	return NULL;
 }
 
+static int is_here(const struct scene *c, uint64_t frame)
+{
+	unsigned char here = 0;
+	assert_int_equal(mincore(c->s.memory + frame * PAGE, PAGE, &here), 0);
+	return here & 1;
+}
+
+/* What a snapshot would be told: what is said to be removed holds nothing, and what is clean is as the source has it. */
+static uint64_t wrongly_said(struct scene *c, int tracked)
+{
+	struct pagehint_page_run run;
+	uint64_t wrong = 0, frame = 0;
+	uint32_t n;
+	for (;; frame = run.frame + run.frames) {
+		assert_int_equal(pagehint_pager_export(c->s.pager, frame, &run, 1, &n), 0);
+		if (n == 0)
+			return wrong;
+		wrong += run.what == PAGEHINT_PAGE_INFLIGHT ? run.frames : 0;
+		for (uint64_t f = run.frame; f < run.frame + run.frames; f++) {
+			if (!is_here(c, f))
+				continue;
+			if (run.what == PAGEHINT_PAGE_REMOVED)
+				wrong += !page_is(c->s.memory, f, 0);
+			else if (run.what == PAGEHINT_PAGE_PRESENT && tracked)
+				wrong += !page_is(c->s.memory, f, snapshot_word(f));
+		}
+	}
+}
+
 static void close_scene(struct scene *c)
 {
 	struct pagehint_pager_stats stats = served_stats(&c->s);
@@ -110,6 +139,7 @@ static void one_round(uint32_t backing, uint32_t flags, struct pagehint_source *
 	assert_int_equal(pthread_join(id, NULL), 0);
 	served_stop(&c.s);
 	assert_int_equal(atomic_load(&c.race.wrong), 0);
+	assert_int_equal(wrongly_said(&c, (flags & PAGEHINT_PAGER_TRACK) != 0), 0);
 	close_scene(&c);
 }
 

@@ -119,6 +119,39 @@ static void test_never_delivered_with_events(void **state)
 	close_all(&s, source);
 }
 
+static void look_for_poison(void *ctx, const char *text)
+{
+	if (strstr(text, "cannot poison") != NULL)
+		++*(unsigned *)ctx;
+}
+
+static unsigned says_that_it_cannot(const struct pagehint_pager *pager)
+{
+	unsigned n = 0;
+	const struct pagehint_sink sink = { .line = look_for_poison, .ctx = &n };
+	pagehint_pager_explain(pager, &sink);
+	return n;
+}
+
+/* A pager with descriptors of another says of the kernel what the other says. */
+static void test_explained_with_passed_descriptors(void **state)
+{
+	(void)state;
+	struct served s, other;
+	int fd;
+	struct pagehint_source *source = serve(&other, PAGEHINT_BACKING_ANON, NULL, 0), *more = source_of_snapshot();
+	assert_int_equal(pagehint_pager_fd(other.pager, 0, &fd), 0);
+	int fds[1] = { dup(fd) };
+	struct pagehint_pager_opts opts = { .fds = fds };
+	served_memory(&s, BYTES, PAGEHINT_BACKING_ANON);
+	served_pager(&s, &opts);
+	struct pagehint_pager_region r = served_region(&s, more, 0);
+	assert_int_equal(pagehint_pager_add(s.pager, &r), 0);
+	assert_int_equal(says_that_it_cannot(s.pager), says_that_it_cannot(other.pager));
+	close_all(&s, more);
+	close_all(&other, source);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +159,7 @@ int main(void)
 		cmocka_unit_test(test_discarded_and_not_to_be_had),
 		cmocka_unit_test(test_poison_that_went),
 		cmocka_unit_test(test_never_delivered_with_events),
+		cmocka_unit_test(test_explained_with_passed_descriptors),
 	};
 	if (!may_serve())
 		return 77;

@@ -90,11 +90,11 @@ static void test_filled_behind_a_discard(void **state)
 	open_between(&s, source, PAGEHINT_BACKING_ANON, 0, 0);
 	assert_int_equal(pagehint_pager_ensure(s.pager, 6, 1, NULL), 0);
 	assert_int_equal(madvise(s.memory + 6 * PAGE, PAGE, MADV_DONTNEED), 0); /* without a word */
-	b.armed = 1;
 	b.call = _UFFDIO_ZEROPAGE;
 	b.act = discard_six;
+	atomic_store(&b.armed, 1);
 	assert_int_equal(pagehint_pager_resolve(s.pager, s.memory + 6 * PAGE), 0);
-	assert_int_equal(b.armed, 0);
+	assert_int_equal(atomic_load(&b.armed), 0);
 	assert_int_equal(in_core(s.memory, 6), 1);
 	assert_int_not_equal(what_is(&s, 6), PAGEHINT_PAGE_REMOVED);
 	close_all(&s, source);
@@ -146,11 +146,11 @@ static void test_cleaned_in_between(void **state)
 	assert_true(page_is(s.memory, 2, snapshot_word(2)));
 	b.act = clean_all;
 	b.call = _UFFDIO_WRITEPROTECT;
-	b.armed = 1;
+	atomic_store(&b.armed, 1);
 	s.memory[2 * PAGE] = 1;
 	s.memory[2 * PAGE] = 2;
 	served_stop(&s);
-	assert_int_equal(b.armed, 0);
+	assert_int_equal(atomic_load(&b.armed), 0);
 	assert_int_equal(what_is(&s, 2), PAGEHINT_PAGE_DIRTY);
 	close_all(&s, source);
 }
@@ -204,10 +204,10 @@ static void test_touched_while_it_is_added(void **state)
 	struct served s;
 	struct pagehint_source *source = source_of_snapshot();
 	open_between(&s, NULL, PAGEHINT_BACKING_ANON, 0, 0);
-	b.armed = 1;
 	b.call = _UFFDIO_REGISTER;
 	b.act = touch_and_step;
 	b.after = 1;
+	atomic_store(&b.armed, 1);
 	struct pagehint_pager_region r = served_region(&s, source, 0);
 	assert_int_equal(pagehint_pager_add(s.pager, &r), 0);
 	served_start(&s);

@@ -14,7 +14,7 @@
 
 static struct between {
 	struct ph_sys sys;
-	int armed;
+	_Atomic int armed;    /* set last */
 	unsigned call;        /* number of the request that is met */
 	void (*act)(void);    /* done once */
 	int after;            /* 1: after the call, else before */
@@ -25,10 +25,10 @@ static struct between {
 
 static inline int64_t met_ioctl(void *ctx, int fd, unsigned long request, void *argument)
 {
-	int meets = b.armed && (request & 0xff) == b.call;
+	int meets = atomic_load(&b.armed) && (request & 0xff) == b.call;
 	int64_t r = 0;
 	if (meets)
-		b.armed = 0;
+		atomic_store(&b.armed, 0);
 	if (!meets || b.after)
 		r = ph_sys_real.ioctl(ctx, fd, request, argument);
 	if (meets)
