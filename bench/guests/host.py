@@ -3,6 +3,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import time
 
 MIB = 1 << 20
 
@@ -43,6 +44,53 @@ class Swap:
         self.path.unlink(missing_ok=True)
 
 
+def joining(path):
+    """A program that joins a cgroup, and becomes the one that is named."""
+    return ("sh", "-c", f'echo $$ >{path}/cgroup.procs && exec "$@"', "sh")
+
+
+class Meter:
+    """CPU time of everybody in a cgroup, also of those that are gone."""
+
+    count = 0
+
+    def __init__(self):
+        parent, self.version = None, 0
+        for where, kind, options in _mounts():
+            if kind == "cgroup" and "cpuacct" in options:
+                parent, self.version = where, 1
+            elif kind == "cgroup2" and not self.version:
+                parent, self.version = where, 2
+        if not parent:
+            raise NotHere("no cgroup counts CPU time")
+        Meter.count += 1
+        self.path = parent / f"pagehint-meter-{os.getpid()}-{Meter.count}"
+        try:
+            self.path.mkdir()
+        except OSError as why:
+            raise NotHere(f"no cgroup of our own: {why}") from None
+        self.wrapper = joining(self.path)
+
+    def seconds(self):
+        if self.version == 1:
+            return int((self.path / "cpuacct.usage").read_text("ascii")) / 1e9
+        stat = dict(line.split() for line in (self.path / "cpu.stat").read_text("ascii").splitlines())
+        return int(stat["usage_usec"]) / 1e6
+
+    def close(self):
+        remove(self.path)
+
+
+def remove(path):
+    """The last process of a group may take a moment to go."""
+    for _ in range(100):
+        try:
+            path.rmdir()
+            return
+        except OSError:
+            time.sleep(0.1)
+
+
 class Group:
     """A memory cgroup with a limit on memory, and none on swap."""
 
@@ -65,8 +113,7 @@ class Group:
             if self.path.is_dir():
                 self.path.rmdir()
             raise NotHere(f"no cgroup of our own: {why}") from None
-        # a program that joins, and becomes the one that is named
-        self.wrapper = ("sh", "-c", f'echo $$ >{self.path}/cgroup.procs && exec "$@"', "sh")
+        self.wrapper = joining(self.path)
 
     def _write(self, name, value):
         (self.path / name).write_text(str(value), "ascii")
@@ -102,9 +149,4 @@ class Group:
         return f"{used >> 20} MiB used, {self.held_bytes() >> 20} of them held, {self.swap_bytes() >> 20} in swap"
 
     def close(self):
-        for _ in range(100):
-            try:
-                self.path.rmdir()
-                return
-            except OSError:
-                subprocess.run(["sleep", "0.1"], check=False)
+        remove(self.path)

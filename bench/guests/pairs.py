@@ -8,6 +8,7 @@ import random
 import statistics
 import time
 
+import host
 import process
 import uml
 
@@ -44,18 +45,18 @@ def in_guests(bench, name, cases):
     """cases: name -> words for the program inside, the last of them seconds."""
     if not bench.wants("uml."):
         return
-    initrd, guests = uml.initrd_file(uml.BUILD), {}
+    initrd, guests, meters = uml.initrd_file(uml.BUILD), {}, {}
     try:
         for mode in uml.MODES:
-            guests[mode] = uml.Guest(mode, initrd)
+            meters[mode] = host.Meter()
+            guests[mode] = uml.Guest(mode, initrd, meters[mode])
             guests[mode].inside("touch", 200)  # what it will use is there
             guests[mode].settle()
 
         def measure(mode, case):
-            guest = guests[mode]
-            before, start = guest.cpu_s(), time.monotonic()
-            work = guest.inside(*cases[case])
-            return work, guest.cpu_s() - before, time.monotonic() - start
+            before, start = meters[mode].seconds(), time.monotonic()
+            work = guests[mode].inside(*cases[case])
+            return work, meters[mode].seconds() - before, time.monotonic() - start
 
         for case in cases:
             for mode in uml.MODES:
@@ -67,6 +68,8 @@ def in_guests(bench, name, cases):
     finally:
         for guest in guests.values():
             guest.end()
+        for meter in meters.values():
+            meter.close()
 
 
 def in_processes(bench, name, cases):

@@ -31,12 +31,12 @@ def initrd_file(directory):
 
 
 class Guest(peer.Guest):
-    """peer.Guest, but with a program inside, in a cgroup, and, in mode none, without a balloon device."""
+    """peer.Guest, but with a program inside, in cgroups, and, in mode none, without a balloon device."""
 
-    def __init__(self, mode, initrd, group=None, memory="512M", order=None):  # pylint: disable=super-init-not-called
+    def __init__(self, mode, initrd, *groups, memory="512M", order=None):  # pylint: disable=super-init-not-called
         self.directory = tempfile.mkdtemp(prefix="pagehint-bench-")
         os.chmod(self.directory, 0o777)
-        wrapper = group.wrapper if group else ()
+        wrapper = tuple(word for group in groups for word in group.wrapper)
         self.lines, self.seen, self.process, self.balloon = queue.Queue(), [], None, None
         command = [*wrapper, "linux.uml", f"uml_dir={self.directory}", f"mem={memory}", f"initrd={initrd}", "con=null",
                    "con0=fd:0,fd:1", "ssl=null", "quiet", "panic=-1"]
@@ -71,23 +71,6 @@ class Guest(peer.Guest):
             if now != last:
                 last, since = now, time.monotonic()
             time.sleep(0.1)
-
-    def cpu_s(self):
-        """CPU time of the guest, all its processes on the host, and of its device."""
-        # the kernel of the guest is one thread of the process; its user space runs in children that it traces
-        pids, total = [self.process.pid], 0.0
-        if self.balloon:
-            pids.append(self.balloon.process.pid)
-        for pid in pids:
-            children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
-            pids.extend(map(int, children))
-        for pid in pids:
-            try:
-                fields = pathlib.Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()
-                total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # with children that are gone
-            except OSError:
-                continue
-        return total
 
     def end(self):
         if self.process:
