@@ -5,6 +5,9 @@
  * a word that was the tightest is so still when something was taken of it. While a cache takes from it, the word stays in the
  * summary of the class it had when it was found (too much, never too little); that is put right when the cache leaves it. So a
  * word is moved from class to class once and not with every block.
+ *
+ * While there are only whole words to be had, refills take them the same way. Two caches that meet in a word of level 1 would go on
+ * to meet at every refill: the one that comes second moves on to another block of the level above. Alone, a cache never does.
  */
 #include "alloc/level.h"
 #include "alloc/ops.h"
@@ -15,6 +18,9 @@
 /* c->found: name of the word (its number on its own level), and what the summary has of it. */
 #define FOUND_CLASS 32u
 #define FOUND_OWES (UINT64_C(1) << 40) /* that is too much by now */
+
+#define WORD_ORDER 6u /* a whole word of level 0 is a block of this order */
+#define LINE_WORDS 8u /* words that share a cache line */
 
 static inline uint32_t found_slot(uint64_t found)
 {
@@ -43,20 +49,29 @@ static inline int is_claimed(const struct pagehint_zone *z, uint32_t level, uint
 	return any != 0;
 }
 
-/* Takes a block where the last one was found. Returns 1, or 0 when it must be looked for. */
+/*
+ * Takes a block where the last one was found. Returns 1, or 0 when it must be looked for. With `ret_met` (may be NULL) it gives
+ * way to others who take from the word, and says so there.
+ */
 static inline int take_found(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t order, uint64_t found,
-			     struct ph_place *ret, uint64_t *ret_mask)
+			     struct ph_place *ret, uint64_t *ret_mask, int *ret_met)
 {
 	uint32_t level = order / 6, run = order % 6, slot = found_slot(found), word = found_word(found);
 	ph_word *p = ph_zone_level_word(z, slot, level, word);
 	uint64_t v = atomic_load(p), starts, mask;
 	int tighter = is_claimed(z, level, run, (uint32_t)(found >> FOUND_CLASS & 7));
-	do {
+	for (;;) {
 		starts = ph_runs(v, run);
 		if (starts == 0 || (tighter && is_claimed(z, level, run, (uint32_t)ph_level_class(v))))
 			return 0;
 		mask = ph_order_mask(run, ph_ctz(starts));
-	} while (ph_unlikely(!atomic_compare_exchange_strong(p, &v, v & ~mask)));
+		if (ph_likely(atomic_compare_exchange_strong(p, &v, v & ~mask)))
+			break;
+		if (ret_met != NULL) {
+			*ret_met = 1;
+			return 0;
+		}
+	}
 	*ret = (struct ph_place) { slot, level, word, ph_ctz(mask), level, v };
 	*ret_mask = mask;
 	found |= FOUND_OWES;
@@ -88,21 +103,69 @@ static PH_NOINLINE int search_block(struct pagehint_zone *z, struct pagehint_cac
 	return r;
 }
 
+static void count_taken(struct pagehint_cache *c, uint64_t frames)
+{
+	ph_cache_store(&c->taken, ph_cache_load(&c->taken) + frames);
+}
+
 static int take_block(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t order, uint64_t *ret_frame)
 {
 	struct ph_place p;
 	uint64_t mask, found = ph_cache_load(&c->found[order]);
-	if (found == 0 || !take_found(z, c, order, found, &p, &mask)) {
+	if (found == 0 || !take_found(z, c, order, found, &p, &mask, NULL)) {
 		int r = search_block(z, c, order, found, &p, &mask);
 		if (ph_unlikely(r < 0))
 			return r;
 	}
-	ph_cache_store(&c->taken, ph_cache_load(&c->taken) + (UINT64_C(1) << order));
+	count_taken(c, UINT64_C(1) << order);
 	ph_sets_handed_block(z, &p, order, mask);
 	if (ph_zone_is_tracked(z))
 		ph_track_out(z, p.slot, p.level, p.word, order, mask);
 	*ret_frame = ph_zone_base(z, p.slot) + ph_place_offset(&p);
 	return 0;
+}
+
+/* The first word of another block of level 2, whose words of level 1 share no cache line with where we are. Counted already. */
+static PH_NOINLINE int move_on(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t found, struct ph_place *ret)
+{
+	uint32_t slot = found_slot(found);
+	for (uint32_t far = LINE_WORDS; far < 64; far += LINE_WORDS) {
+		uint32_t to = (found_word(found) + far) % 64;
+		if (!(atomic_load(&ph_zone_head(z, slot)->level2) >> to & 1) ||
+		    !ph_level_claim(z, slot, 0, to * 64, PH_FULL))
+			continue;
+		leave(z, c, WORD_ORDER, found);
+		ph_cache_store(&c->found[WORD_ORDER],
+			       ph_zone_word_name(slot, to) | (uint64_t)(PH_CLASSES - 1) << FOUND_CLASS);
+		*ret = (struct ph_place) { slot, 0, to * 64, 0, 2, 0 };
+		return 1;
+	}
+	return 0;
+}
+
+int ph_cache_take_word(struct pagehint_zone *z, struct pagehint_cache *c, struct ph_place *ret)
+{
+	uint64_t mask, found = ph_cache_load(&c->found[WORD_ORDER]);
+	int met = 0;
+	if (found == 0 || is_claimed(z, 0, 0, PH_CLASSES))
+		return 0;
+	if (!take_found(z, c, WORD_ORDER, found, ret, &mask, &met))
+		return met && move_on(z, c, found, ret);
+	ret->level = 0;
+	ret->word = ret->word * 64 + ret->bit;
+	ret->bit = 0;
+	count_taken(c, 64);
+	return 1;
+}
+
+void ph_cache_took_word(struct pagehint_zone *z, struct pagehint_cache *c, const struct ph_place *p, uint64_t mask)
+{
+	count_taken(c, ph_popcount(mask));
+	if (p->from == 0 || mask != PH_FULL)
+		return;
+	leave(z, c, WORD_ORDER, ph_cache_load(&c->found[WORD_ORDER]));
+	const struct ph_place above = { p->slot, 1, p->word / 64, p->word % 64, p->from, p->old };
+	remember(c, WORD_ORDER, &above, UINT64_C(1) << above.bit);
 }
 
 int ph_cache_alloc_block(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t order, uint64_t *ret_frame)

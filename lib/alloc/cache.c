@@ -111,15 +111,19 @@ static PH_NOINLINE int refill(struct pagehint_zone *z, struct pagehint_cache *c,
 	ph_cache_unlend(z, c);
 	/* the atomic that takes the frames comes after it for everybody who misses them */
 	atomic_store_explicit(&c->moving, 1, memory_order_release);
-	int r = ph_level_search(z, 0, 64, &p, &mask);
-	if (r < 0)
-		r = ph_zone_take_slow(z, c, 0, 64, &p, &mask);
-	if (r < 0) {
-		atomic_store_explicit(&c->moving, 0, memory_order_release);
-		return r;
+	if (ph_cache_take_word(z, c, &p)) {
+		mask = PH_FULL;
+	} else {
+		int r = ph_level_search(z, 0, 64, &p, &mask);
+		if (r < 0)
+			r = ph_zone_take_slow(z, c, 0, 64, &p, &mask);
+		if (r < 0) {
+			atomic_store_explicit(&c->moving, 0, memory_order_release);
+			return r;
+		}
+		ph_cache_took_word(z, c, &p, mask);
 	}
 	uint32_t name = ph_zone_word_name(p.slot, p.word);
-	ph_cache_store(&c->taken, ph_cache_load(&c->taken) + ph_popcount(mask));
 	note = ph_sets_cached(z, &p, mask);
 	out = mark_at(c, p.slot, p.word);
 	if (out != 0 && note == 0 && (mask & (mask - 1)) != 0 && ph_cache_lend(z, c, name, mask))

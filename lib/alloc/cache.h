@@ -74,6 +74,13 @@ void ph_cache_unlend(struct pagehint_zone *z, struct pagehint_cache *c);
 int ph_cache_alloc_block(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t order, uint64_t *ret_frame);
 int ph_cache_free_block(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t frame, uint32_t order);
 
+/*
+ * Takes and counts a whole word of level 0 where the last one came from, if no part of a word is free anywhere: 1 or 0. And: such a
+ * word, or part of one, was found by a search; counts it.
+ */
+int ph_cache_take_word(struct pagehint_zone *z, struct pagehint_cache *c, struct ph_place *ret);
+void ph_cache_took_word(struct pagehint_zone *z, struct pagehint_cache *c, const struct ph_place *p, uint64_t mask);
+
 /* The cache forgets where it found blocks, and the summaries say of these words what they have. */
 void ph_cache_leave_words(struct pagehint_zone *z, struct pagehint_cache *c);
 
