@@ -20,7 +20,9 @@
 #define FOUND_OWES (UINT64_C(1) << 40) /* that is too much by now */
 
 #define WORD_ORDER 6u /* a whole word of level 0 is a block of this order */
-#define LINE_WORDS 8u /* words that share a cache line */
+#ifndef PH_LINE_WORDS
+#define PH_LINE_WORDS 8u /* words that share a cache line; fewer where a test goes through every order */
+#endif
 
 static inline uint32_t found_slot(uint64_t found)
 {
@@ -87,8 +89,8 @@ static void remember(struct pagehint_cache *c, uint32_t order, const struct ph_p
 {
 	uint64_t rest = (p->from == p->level ? p->old : PH_FULL) & ~mask;
 	if (ph_runs(rest, order % 6) != 0)
-		ph_cache_store(&c->found[order], ph_zone_word_name(p->slot, p->word) |
-							 (uint64_t)ph_level_class(rest) << FOUND_CLASS);
+		ph_cache_store(&c->found[order], ph_zone_word_name(p->slot, p->word) | (uint64_t)ph_level_class(rest)
+											       << FOUND_CLASS);
 }
 
 static PH_NOINLINE int search_block(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t order, uint64_t found,
@@ -129,14 +131,14 @@ static int take_block(struct pagehint_zone *z, struct pagehint_cache *c, uint32_
 static PH_NOINLINE int move_on(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t found, struct ph_place *ret)
 {
 	uint32_t slot = found_slot(found);
-	for (uint32_t far = LINE_WORDS; far < 64; far += LINE_WORDS) {
+	for (uint32_t far = PH_LINE_WORDS; far < 64; far += PH_LINE_WORDS) {
 		uint32_t to = (found_word(found) + far) % 64;
 		if (!(atomic_load(&ph_zone_head(z, slot)->level2) >> to & 1) ||
 		    !ph_level_claim(z, slot, 0, to * 64, PH_FULL))
 			continue;
 		leave(z, c, WORD_ORDER, found);
-		ph_cache_store(&c->found[WORD_ORDER],
-			       ph_zone_word_name(slot, to) | (uint64_t)(PH_CLASSES - 1) << FOUND_CLASS);
+		ph_cache_store(&c->found[WORD_ORDER], ph_zone_word_name(slot, to) | (uint64_t)(PH_CLASSES - 1)
+											    << FOUND_CLASS);
 		*ret = (struct ph_place) { slot, 0, to * 64, 0, 2, 0 };
 		return 1;
 	}

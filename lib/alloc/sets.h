@@ -59,7 +59,8 @@ static inline ph_word *ph_sets_touched(const struct pagehint_zone *z, uint32_t s
 }
 
 /* ph_sets_handed_blocks of one block; short where it is a granule that was broken before. */
-static inline void ph_sets_handed_block(struct pagehint_zone *z, const struct ph_place *p, uint32_t order, uint64_t mask)
+static inline void ph_sets_handed_block(struct pagehint_zone *z, const struct ph_place *p, uint32_t order,
+					uint64_t mask)
 {
 	uint32_t granule = ph_place_offset(p) >> z->granule_order;
 	if (order == z->granule_order && !(z->flags & PAGEHINT_ZONE_LADDER) &&
