@@ -41,6 +41,7 @@ struct pagehint_syscall {
 #define PAGEHINT_SYSCALLS_CORE 1u    /* creating and freeing handles, the clock, the fork check */
 #define PAGEHINT_SYSCALLS_MAP 2u     /* pagehint_map_add */
 #define PAGEHINT_SYSCALLS_MADVISE 4u /* the madvise backend */
+#define PAGEHINT_SYSCALLS_SHARED 64u /* pagehint_zone_attach */
 #define PAGEHINT_SYSCALLS_XEN 32u    /* pagehint_xen_open and handles made by it, own memory, the kernel's balloon */
 
 /**
