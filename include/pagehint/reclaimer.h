@@ -104,7 +104,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_reclaimer_hold(struct pagehint_rec
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_reclaimer_give_back(struct pagehint_reclaimer *reclaimer, uint64_t bytes,
 								  uint64_t *ret_bytes);
 
-/** pagehint_reclaimer_set_target - how much step shall hold [bytes]. Thread: one-per-handle.  Cost: O(1).  Since: 0.1 */
+/** pagehint_reclaimer_set_target - how much step shall hold [bytes]; UINT64_MAX (as at first): it leaves that alone. Thread: one-per-handle.  Cost: O(1).  Since: 0.1 */
 PAGEHINT_API void pagehint_reclaimer_set_target(struct pagehint_reclaimer *reclaimer, uint64_t bytes);
 
 /**

@@ -93,20 +93,6 @@ void ph_host_own(struct ph_host *h, uint32_t slot, uint64_t number, const uint64
 	ph_host_say_mine(h, slot);
 }
 
-/* It has been taken: add it to what this call claimed, and say so to the next host before the note of it goes. */
-static void took(struct ph_host *h, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask)
-{
-	ph_word *held = ph_host_held(h->z, slot);
-	const uint64_t *mine = ph_host_mine(h, slot);
-	ph_host_add_granules(h->z, level, word, mask, h->claimed);
-	for (uint32_t i = 0; i < h->z->granule_words; i++)
-		if ((h->claimed[i] & ~atomic_load_explicit(&held[i], memory_order_relaxed)) != 0)
-			atomic_store_explicit(&held[i], mine[i] | h->claimed[i], memory_order_release);
-	ph_host_note_done(h);
-	h->taken += ph_place_frames(level, mask);
-	ph_say(&h->z->host_taken, h->taken);
-}
-
 static void expect(struct ph_host *h, uint64_t frames)
 {
 	h->away += frames;
@@ -117,6 +103,33 @@ static void unexpect(struct ph_host *h, uint64_t frames)
 {
 	h->away -= frames;
 	ph_say(&h->z->host_away, h->away);
+}
+
+static void unclaim(struct ph_host *h, uint64_t frames)
+{
+	h->lies++;
+	h->put += frames;
+	unexpect(h, frames);
+	ph_say(&h->z->host_put, h->put);
+}
+
+/* It has been taken: add it to what this call claimed, and say so to the next host before the note of it goes. */
+static void took(struct ph_host *h, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask)
+{
+	ph_word *held = ph_host_held(h->z, slot);
+	const uint64_t *mine = ph_host_mine(h, slot);
+	uint32_t before = ph_popcount_all(h->claimed, h->z->granule_words);
+	ph_host_add_granules(h->z, level, word, mask, h->claimed);
+	uint32_t more = ph_popcount_all(h->claimed, h->z->granule_words) - before;
+	uint64_t twice = ph_place_frames(level, mask) - ((uint64_t)more << h->z->granule_order);
+	if (twice != 0) /* free on two levels: it is counted once */
+		unclaim(h, twice);
+	for (uint32_t i = 0; i < h->z->granule_words; i++)
+		if ((h->claimed[i] & ~atomic_load_explicit(&held[i], memory_order_relaxed)) != 0)
+			atomic_store_explicit(&held[i], mine[i] | h->claimed[i], memory_order_release);
+	ph_host_note_done(h);
+	h->taken += ph_place_frames(level, mask);
+	ph_say(&h->z->host_taken, h->taken);
 }
 
 /* Blocks of one word, by one atomic. */
@@ -201,12 +214,8 @@ static void forget_doubles(struct ph_host *h, uint32_t slot)
 		n += twice != 0 ? ph_popcount(twice) : 0;
 		h->claimed[i] &= ~twice;
 	}
-	if (n == 0)
-		return;
-	h->lies++;
-	h->put += n << h->z->granule_order;
-	unexpect(h, n << h->z->granule_order);
-	ph_say(&h->z->host_put, h->put);
+	if (n != 0)
+		unclaim(h, n << h->z->granule_order);
 }
 
 /* The lowest `most` of what is wanted stay in got; the others of what was claimed are in rest. */

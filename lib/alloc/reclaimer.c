@@ -35,6 +35,7 @@ int pagehint_reclaimer_new(struct pagehint_zone *zone, struct pagehint_backend *
 	r->max_away = (o.max_away_bytes != 0 ? o.max_away_bytes : MAX_AWAY) / ph_granule_bytes(zone);
 	r->max_away = r->max_away != 0 ? r->max_away : 1;
 	r->flags = o.flags;
+	r->target = UINT64_MAX;
 	r->max_sections = o.max_sections != 0 ? o.max_sections : UINT32_MAX;
 	error = ph_host_recover(&r->host);
 	if (error < 0) {
@@ -131,7 +132,7 @@ static int approach(struct pagehint_reclaimer *r, int *ret_more)
 	uint64_t most = r->max_away * size, way = held < r->target ? r->target - held : held - r->target;
 	uint64_t now = way < most ? way : most;
 	*ret_more = 0;
-	if (now < size)
+	if (now < size || r->target == UINT64_MAX)
 		return 0;
 	int error =
 		held < r->target ? pagehint_reclaimer_hold(r, now, &got) : pagehint_reclaimer_give_back(r, now, &got);
@@ -201,7 +202,7 @@ void pagehint_reclaimer_explain(struct pagehint_reclaimer *reclaimer, const stru
 	if (sink == NULL || sink->line == NULL || pagehint_reclaimer_stats(reclaimer, &s) < 0)
 		return;
 	say(sink, "held out of the guest's reach", s.held, "bytes");
-	if (s.held < s.target)
+	if (s.held < s.target && s.target != UINT64_MAX)
 		say(sink, "short of the target, for no more is wholly free", s.target - s.held, "bytes");
 	if (s.kept != 0)
 		say(sink, "discarded, but kept by the backend", s.kept, "bytes");

@@ -194,11 +194,10 @@ static void load_doubt(struct ph_host *h, uint32_t i)
 /* A summary may be behind, and a word full: whoever died has not come to that. */
 static void mend(struct ph_host *h, uint32_t slot)
 {
+	ph_summary_mend(h->z, slot, ph_host_level(h->z));
 	for (uint32_t level = ph_host_level(h->z); level < PH_WHOLE_LEVEL; level++) {
 		for (uint32_t word = 0; word < PH_L0_WORDS >> (6 * level); word++) {
 			uint64_t v = atomic_load(ph_zone_level_word(h->z, slot, level, word));
-			if (v != 0)
-				ph_summary_widen(h->z, slot, level, word, ph_level_class(v));
 			if (v == PH_FULL)
 				ph_host_publish(h, slot, level, word, 0);
 		}

@@ -15,6 +15,7 @@
 #include "alloc/evict.h"
 #include "alloc/level.h"
 #include "alloc/ops.h"
+#include "alloc/summary.h"
 #include "alloc/track.h"
 #include "base/opts.h"
 
@@ -188,6 +189,7 @@ static void build_slot(struct repair *r, uint32_t slot)
 			ph_level_publish(z, slot, 0, word, v);
 		here += ph_popcount(v);
 	}
+	ph_summary_mend(z, slot, 0);
 	for (uint32_t i = 0; i < z->granule_words; i++)
 		atomic_store(&ph_host_filling(z, slot)[i], 0);
 	atomic_store(&head->ended, atomic_load(&head->begun));

@@ -55,6 +55,13 @@ static inline void shared_zone_close(struct shared_zone *s)
 	close(s->fd);
 }
 
+/* a number below n; the state is the caller's, so threads and processes have their own */
+static inline uint64_t chance_below(uint64_t *state, uint64_t n)
+{
+	*state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (*state >> 33) % n;
+}
+
 /* What was discarded; frames [0, frames) are the guest's, others are refused. */
 struct shared_sink {
 	uint64_t frames, asked, refused, runs;
