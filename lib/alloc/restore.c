@@ -65,23 +65,60 @@ static void put(struct ph_host *h, uint32_t slot, uint32_t level, uint32_t word,
 	ph_host_note_done(h);
 }
 
+static void put_and_forget(struct ph_host *h, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask,
+			   uint64_t *account)
+{
+	put(h, slot, level, word, mask, account);
+	for (uint32_t i = 0; i < h->z->granule_words; i++)
+		h->rest[i] &= ~h->claimed[i];
+}
+
+/* The granules of one word of rest: bits of several words of the tree, or part of the bits of one. */
+static uint64_t bits_of(const struct ph_shape *s, uint64_t rest, uint32_t i, uint32_t word)
+{
+	uint64_t mask = 0;
+	if (s->up) {
+		for (uint64_t v = ph_runs(rest, s->shift); v != 0; v &= v - 1)
+			mask |= UINT64_C(1) << (((i * 64 + ph_ctz(v)) >> s->shift) & 63);
+		return mask;
+	}
+	uint32_t first = ph_granule_at(s, word * 64) % 64, n = 64u >> s->run;
+	for (uint64_t v = rest >> first & ph_low_mask(n); v != 0; v &= v - 1)
+		mask |= ph_order_mask(s->run, ph_ctz(v) << s->run);
+	return mask;
+}
+
+/* Blocks of at least 64 granules. */
+static uint64_t big_bits(const struct ph_host *h, const struct ph_shape *s, uint32_t word)
+{
+	uint64_t mask = 0;
+	for (uint32_t bit = 0; bit < 64; bit++)
+		if (ph_count_range(h->rest, ph_granule_at(s, word * 64 + bit), s->granules) == s->granules)
+			mask |= UINT64_C(1) << bit;
+	return mask;
+}
+
 /* All blocks of a level that are wholly in rest leave it. */
 static void put_level(struct ph_host *h, uint32_t slot, uint32_t level, uint64_t *account)
 {
 	const struct ph_shape s = ph_shape_of(h->z, level);
-	for (uint32_t word = 0; word < PH_L0_WORDS >> (6 * level); word++) {
-		uint64_t mask = 0;
-		uint32_t first = ph_granule_at(&s, word * 64), per_word = ph_granule_at(&s, 64);
-		if (ph_count_range(h->rest, first, per_word) == 0)
+	uint32_t words = PH_L0_WORDS >> (6 * level), per_word = ph_granule_at(&s, 64);
+	for (uint32_t word = 0; word < words; word++) {
+		uint32_t first = word * per_word, end = first + per_word;
+		uint64_t mask = 0, any = 0;
+		for (uint32_t i = first / 64; i * 64 < end && i < h->z->granule_words; i++) {
+			any |= h->rest[i];
+			if (h->rest[i] != 0 && (!s.up || s.granules < 64))
+				mask |= bits_of(&s, h->rest[i], i, word);
+		}
+		if (any == 0) { /* nor for the other words that share these bits */
+			word = per_word < 64 ? word | (64 / per_word - 1) : word;
 			continue;
-		for (uint32_t bit = 0; bit < 64; bit += 1u << s.run)
-			if (ph_count_range(h->rest, ph_granule_at(&s, word * 64 + bit), s.granules) == s.granules)
-				mask |= ph_order_mask(s.run, bit);
-		if (mask == 0)
-			continue;
-		put(h, slot, level, word, mask, account);
-		for (uint32_t i = 0; i < h->z->granule_words; i++)
-			h->rest[i] &= ~h->claimed[i];
+		}
+		if (s.up && s.granules >= 64)
+			mask = big_bits(h, &s, word);
+		if (mask != 0)
+			put_and_forget(h, slot, level, word, mask, account);
 	}
 }
 
