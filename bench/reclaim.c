@@ -4,9 +4,10 @@
  * An operation is 2 MiB; a batch is all free memory of a zone of 4 GiB. Times are CPU time of the host's thread.
  *   untouched.*   memory that was never used is held (claimed and marked); `whole`: all of it is free; `pieces`: every other
  *                 granule is broken by a frame that is out, so no two that are free are adjacent
- *   soft.*        free memory that was used is reclaimed and put back, over a backend that does nothing
+ *   shrink.*      the same of memory that was used: it is discarded, too, over a backend that does nothing
+ *   soft.*        free memory that was used is reclaimed and put back, at most 64 MiB at a time, over the same backend
  *   grow.*        what is held is given back
- *   report, inflate4k  the balloon device of this library serves the same memory, 32 buffers of 2 MiB a request, or 256
+ *   report.*, inflate4k  the balloon device of this library serves the same memory, 32 buffers of 2 MiB a request, or 256
  *                 pages of 4 KiB, over the same backend: what the device costs without what all share, the discard
  *   touched.*     a memfd that was written, and really is discarded; `raw`: the same runs by bare fallocate
  *   guest.*       a guest thread allocates and frees as fast as it can, alone or while the host reclaims the memfd: an
@@ -205,6 +206,12 @@ static double time_grow(void *ctx, uint64_t n)
 	return to - from;
 }
 
+static void prepare_shrink(void *ctx, uint64_t n)
+{
+	prepare_hold(ctx, n);
+	use_all(ctx);
+}
+
 static void prepare_soft(void *ctx, uint64_t n)
 {
 	struct rig *r = ctx;
@@ -272,6 +279,7 @@ struct balloon {
 	unsigned char *memory;
 	int fd;
 	int report;
+	uint32_t apart; /* one buffer in so many blocks is reported */
 	struct pagehint_map *map;
 	struct pagehint_backend *backend;
 	struct pagehint_device *device;
@@ -296,7 +304,7 @@ static void write_request(struct balloon *b, uint32_t head, uint64_t at)
 	struct desc *entries = (struct desc *)(void *)(b->memory + table);
 	for (uint32_t i = 0; i < BUFFERS; i++)
 		entries[i] = (struct desc) {
-			.addr = at + i * BLOCK,
+			.addr = at + i * b->apart * BLOCK,
 			.len = (uint32_t)BLOCK,
 			.flags = (uint16_t)(2 | (i + 1 < BUFFERS ? 1 : 0)),
 			.next = (uint16_t)(i + 1),
@@ -304,7 +312,7 @@ static void write_request(struct balloon *b, uint32_t head, uint64_t at)
 	b->desc[head] = (struct desc) { .addr = table, .len = BUFFERS * sizeof(struct desc), .flags = 4 };
 }
 
-static void *open_balloon(int report)
+static void *open_balloon(int report, uint32_t apart)
 {
 	struct balloon *b = calloc(1, sizeof(*b));
 	struct pagehint_region_desc region = { .struct_size = sizeof(region), .frames = MEMORY / PAGE };
@@ -313,6 +321,7 @@ static void *open_balloon(int report)
 	if (b == NULL)
 		return NULL;
 	b->report = report;
+	b->apart = apart;
 	b->fd = memfd_create("bench", MFD_CLOEXEC);
 	if (b->fd < 0 || ftruncate(b->fd, (off_t)MEMORY) != 0)
 		abort();
@@ -339,12 +348,17 @@ static void *open_balloon(int report)
 
 static void *open_report(void)
 {
-	return open_balloon(1);
+	return open_balloon(1, 1);
+}
+
+static void *open_report_apart(void)
+{
+	return open_balloon(1, 2);
 }
 
 static void *open_inflate(void)
 {
-	return open_balloon(0);
+	return open_balloon(0, 1);
 }
 
 /* The driver fills half a ring at a time; only the device is timed. */
@@ -353,10 +367,11 @@ static double time_device(void *ctx, uint64_t n)
 	struct balloon *b = ctx;
 	struct pagehint_device_work work = { .struct_size = sizeof(work) };
 	uint64_t each = b->report ? BUFFERS * BLOCK : (uint64_t)PFNS * PAGE, end = n * BLOCK;
+	uint64_t step = each * b->apart, last = end * b->apart;
 	double sum = 0;
-	for (uint64_t at = 0; at < end;) {
+	for (uint64_t at = 0; at < last;) {
 		uint16_t idx = b->avail->idx;
-		for (uint32_t i = 0; i < RING / 2 && at < end; i++, at += each, idx++) {
+		for (uint32_t i = 0; i < RING / 2 && at < last; i++, at += step, idx++) {
 			write_request(b, idx % RING, at);
 			b->avail->ring[idx % RING] = idx % RING;
 		}
@@ -485,43 +500,66 @@ static double worse(double a, double b)
 static void summary(const struct bench_result *results, size_t n)
 {
 	double untouched = worse(of(results, n, "untouched.whole", 0), of(results, n, "untouched.pieces", 0));
-	double soft = worse(of(results, n, "soft.whole", 0), of(results, n, "soft.pieces", 0));
-	double report = of(results, n, "report", 0), inflate = of(results, n, "inflate4k", 0);
+	/* like with like: reports of adjacent blocks, and of blocks that are apart */
+	double report = of(results, n, "report.adjacent", 0), apart = of(results, n, "report.apart", 0);
+	double whole = of(results, n, "shrink.whole", 0), pieces = of(results, n, "shrink.pieces", 0);
+	double soft = of(results, n, "soft.whole", 0), soft_pieces = of(results, n, "soft.pieces", 0);
+	double inflate = of(results, n, "inflate4k", 0);
 	double touched = of(results, n, "touched.shared", 1), dip = of(results, n, "guest.shrinking", 1);
 	if (untouched > 0)
-		bench_publish("untouched.ns_per_2m", untouched, "ns");
+		bench_publish("reclaim.untouched.ns_per_2m", untouched, "ns");
 	if (touched > 0)
-		bench_publish("touched.vs_raw_discard", 1 / touched, "x");
-	if (soft > 0 && inflate > 0)
-		bench_publish("shared_vs_inflate4k", inflate / soft, "x");
+		bench_publish("reclaim.touched.vs_raw_discard", 1 / touched, "x");
+	if (whole > 0 && inflate > 0)
+		bench_publish("reclaim.shared_vs_inflate4k", inflate / whole, "x");
+	if (pieces > 0 && inflate > 0)
+		bench_publish("reclaim.shared_vs_inflate4k.pieces", inflate / pieces, "x");
+	if (whole > 0 && report > 0)
+		bench_publish("reclaim.shared_vs_report", report / whole, "x");
+	if (pieces > 0 && apart > 0)
+		bench_publish("reclaim.shared_vs_report.pieces", apart / pieces, "x");
 	if (soft > 0 && report > 0)
-		bench_publish("shared_vs_report", report / soft, "x");
+		bench_publish("reclaim.soft_vs_report", report / soft, "x");
+	if (soft_pieces > 0 && apart > 0)
+		bench_publish("reclaim.soft_vs_report.pieces", apart / soft_pieces, "x");
 	if (dip > 0)
-		bench_publish("guest_dip_pct", dip > 1 ? 100 - 100 / dip : 0, "%");
+		bench_publish("reclaim.guest_dip_pct", dip > 1 ? 100 - 100 / dip : 0, "%");
 }
 
-#define CASE(NAME, BASELINE, N, SETUP, PREPARE, TIMED, CHECK, CLOSE)                                            \
-	{                                                                                                       \
-		.name = NAME, .baseline = BASELINE, .n = N, .setup = SETUP, .prepare = PREPARE, .timed = TIMED, \
-		.check = CHECK, .teardown = CLOSE                                                               \
+#define CASE(NAME, BASELINE, N, BATCHES, SETUP, PREPARE, TIMED, CHECK, CLOSE)                                       \
+	{                                                                                                           \
+		.name = NAME, .baseline = BASELINE, .n = N, .batches = BATCHES, .setup = SETUP, .prepare = PREPARE, \
+		.timed = TIMED, .check = CHECK, .teardown = CLOSE                                                   \
 	}
 
 int main(int argc, char **argv)
 {
 	static const struct bench_case cases[] = {
-		CASE("inflate4k", NULL, BLOCKS, open_inflate, NULL, time_device, check_balloon, close_balloon),
-		CASE("report", NULL, BLOCKS, open_report, NULL, time_device, check_balloon, close_balloon),
-		CASE("untouched.whole", "report", BLOCKS, open_whole, prepare_hold, time_hold, check, close_rig),
-		CASE("untouched.pieces", "report", BLOCKS / 2, open_pieces, prepare_hold, time_hold, check, close_rig),
-		CASE("soft.whole", "report", BLOCKS, open_whole, prepare_soft, time_soft, check, close_rig),
-		CASE("soft.pieces", "report", BLOCKS / 2, open_pieces, prepare_soft, time_soft, check, close_rig),
-		CASE("grow.whole", "report", BLOCKS, open_whole, prepare_grow, time_grow, check, close_rig),
-		CASE("grow.pieces", "report", BLOCKS / 2, open_pieces, prepare_grow, time_grow, check, close_rig),
-		CASE("touched.raw", NULL, BLOCKS, open_real, prepare_soft, time_raw, check, close_rig),
-		CASE("touched.shared", "touched.raw", BLOCKS, open_real, prepare_soft, time_soft, check, close_rig),
-		CASE("guest.alone", NULL, 20000000, open_real, prepare_soft, time_alone, check_guest, close_rig),
-		CASE("guest.shrinking", "guest.alone", 20000000, open_real, prepare_soft, time_shrinking, check_guest,
+		CASE("inflate4k", NULL, BLOCKS, 5, open_inflate, NULL, time_device, check_balloon, close_balloon),
+		CASE("report.adjacent", NULL, BLOCKS, 50, open_report, NULL, time_device, check_balloon, close_balloon),
+		CASE("report.apart", NULL, BLOCKS / 2, 50, open_report_apart, NULL, time_device, check_balloon,
+		     close_balloon),
+		CASE("shrink.whole", "report.adjacent", BLOCKS, 50, open_whole, prepare_shrink, time_hold, check,
 		     close_rig),
+		CASE("shrink.pieces", "report.apart", BLOCKS / 2, 50, open_pieces, prepare_shrink, time_hold, check,
+		     close_rig),
+		CASE("untouched.whole", "report.adjacent", BLOCKS, 50, open_whole, prepare_hold, time_hold, check,
+		     close_rig),
+		CASE("untouched.pieces", "report.apart", BLOCKS / 2, 50, open_pieces, prepare_hold, time_hold, check,
+		     close_rig),
+		CASE("soft.whole", "report.adjacent", BLOCKS, 50, open_whole, prepare_soft, time_soft, check,
+		     close_rig),
+		CASE("soft.pieces", "report.apart", BLOCKS / 2, 50, open_pieces, prepare_soft, time_soft, check,
+		     close_rig),
+		CASE("grow.whole", "report.adjacent", BLOCKS, 50, open_whole, prepare_grow, time_grow, check,
+		     close_rig),
+		CASE("grow.pieces", "report.apart", BLOCKS / 2, 50, open_pieces, prepare_grow, time_grow, check,
+		     close_rig),
+		CASE("touched.raw", NULL, BLOCKS, 1, open_real, prepare_soft, time_raw, check, close_rig),
+		CASE("touched.shared", "touched.raw", BLOCKS, 1, open_real, prepare_soft, time_soft, check, close_rig),
+		CASE("guest.alone", NULL, 20000000, 1, open_real, prepare_soft, time_alone, check_guest, close_rig),
+		CASE("guest.shrinking", "guest.alone", 20000000, 1, open_real, prepare_soft, time_shrinking,
+		     check_guest, close_rig),
 	};
 	return bench_main(argc, argv, "reclaim", cases, sizeof(cases) / sizeof(cases[0]), summary);
 }
