@@ -30,7 +30,8 @@
 #define PAGER PAGEHINT_SYSCALLS_PAGER
 #define VHOST PAGEHINT_SYSCALLS_VHOST
 #define XEN PAGEHINT_SYSCALLS_XEN
-#define EVERYBODY (CORE | MAP | MADVISE | PAGER | VHOST | XEN)
+#define SHARED PAGEHINT_SYSCALLS_SHARED
+#define EVERYBODY (CORE | MAP | MADVISE | PAGER | VHOST | XEN | SHARED)
 
 #define INT_MASK UINT64_C(0xffffffff)
 /* O_LARGEFILE, which musl and 32-bit libraries add; glibc hides the value where long files are the rule */
@@ -263,6 +264,32 @@ static const struct pagehint_syscall manifest[] = {
 #ifdef SYS_ftruncate64
 	ANY(VHOST, ftruncate64),
 #endif
+
+/* a zone of another process: its file's size, the mapping, and pages of our own over the head of it */
+#ifdef SYS_fstat
+	ANY(SHARED, fstat),
+#endif
+#ifdef SYS_fstat64
+	ANY(SHARED, fstat64),
+#endif
+#ifdef SYS_newfstatat
+	ONLY(SHARED, newfstatat, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_fstatat64
+	ONLY(SHARED, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_statx
+	ONLY(SHARED, statx, 2, INT_MASK & ~UINT64_C(0x6000), AT_EMPTY_PATH),
+#endif
+#ifdef SYS_mmap
+	ONLY(SHARED, mmap, 3, INT_MASK, MAP_SHARED),
+	ONLY(SHARED, mmap, 3, INT_MASK, MAP_OWN | MAP_FIXED),
+#endif
+#ifdef SYS_mmap2
+	ONLY(SHARED, mmap2, 3, INT_MASK, MAP_SHARED),
+	ONLY(SHARED, mmap2, 3, INT_MASK, MAP_OWN | MAP_FIXED),
+#endif
+	ANY(SHARED, munmap),
 
 /* Xen: devices, sysfs and pagemap; buffers and foreign frames are mappings of the devices */
 #ifdef SYS_open

@@ -122,7 +122,7 @@ PAGEHINT_API void pagehint_origin_free(struct pagehint_origin *origin);
  * pagehint_zone_origin_new - a zone as origin
  * @zone:       borrowed; must outlive the origin. One origin a zone.
  * @ret_origin: the handle
- * Return: 0; -EINVAL a NULL; -EBUSY the zone has an origin already; -ENOMEM.
+ * Return: 0; -EINVAL a NULL; -EBUSY the zone has an origin already, or is SHARED (there the host takes: reclaimer.h); -ENOMEM.
  * Thread: init-only.   Cost: one allocation.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_origin_new(struct pagehint_zone *zone,

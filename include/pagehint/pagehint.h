@@ -45,6 +45,7 @@ struct pagehint_syscall {
 #define PAGEHINT_SYSCALLS_PAGER 8u   /* a pager, and a file as its source */
 #define PAGEHINT_SYSCALLS_VHOST 16u  /* the device behind a vhost-user socket */
 #define PAGEHINT_SYSCALLS_XEN 32u    /* pagehint_xen_open and handles made by it, own memory, the kernel's balloon */
+#define PAGEHINT_SYSCALLS_SHARED 64u /* pagehint_zone_attach */
 
 /**
  * pagehint_syscalls - every syscall that the library makes, with the argument values it uses

@@ -38,6 +38,8 @@ struct pagehint_zone;
 #define PAGEHINT_ZONE_LADDER 4u /* one more bit a frame: free runs below the granule can be reported, too */
 #define PAGEHINT_ZONE_STALE 8u  /* frames that are added may hold memory already; default: fresh, nothing to return */
 #define PAGEHINT_ZONE_SCRUB 16u /* one more bit a frame: what may hold old bytes is known (scrub.h) */
+#define PAGEHINT_ZONE_SHARED \
+	32u /* the state can be attached by other processes, one of which takes free memory back: shared.h, reclaimer.h */
 
 /**
  * struct pagehint_zone_opts - fixed for the life of a zone
@@ -57,7 +59,8 @@ struct pagehint_zone_opts {
  * pagehint_zone_size - bytes of state for these options
  * @opts:      required
  * @ret_bytes: size for pagehint_zone_init; mostly untouched (virtual) until sections are added
- * Return: 0; -EINVAL opts NULL, a value out of its bounds, unknown flags, UNTRACKED with STRICT; -E2BIG unknown non-zero tail.
+ * Return: 0; -EINVAL opts NULL, a value out of its bounds, unknown flags, UNTRACKED with STRICT, SHARED with UNTRACKED, LADDER
+ * or SCRUB; -E2BIG unknown non-zero tail.
  * Thread: any.   Cost: O(1).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_size(const struct pagehint_zone_opts *opts, uint64_t *ret_bytes);
@@ -67,7 +70,7 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_size(const struct pagehint_zo
  * @mem:      zeroed, 64-byte aligned; stays the caller's and must outlive the zone
  * @bytes:    at least pagehint_zone_size
  * @opts:     as for pagehint_zone_size
- * @ret_zone: the handle; it is `mem`
+ * @ret_zone: the handle; it is `mem`, but for SHARED zones, where it lies inside it
  * Return: 0; -EINVAL as above, or mem misaligned or too small; -E2BIG.
  * Thread: init-only.   Cost: O(1), touches one page.   Since: 0.1
  */
@@ -219,7 +222,7 @@ struct pagehint_zone_stats {
 	uint64_t free;      /* in the tree, to be had at once */
 	uint64_t cached;    /* in caches */
 	uint64_t out;       /* in the embedder's hands */
-	uint64_t isolated;  /* taken by the reporter */
+	uint64_t isolated;  /* taken by the reporter, or by the host (reclaimer.h) */
 	uint64_t in_flight; /* at a backend */
 	uint64_t transit;   /* between two levels; 0 at rest */
 	uint64_t sections;
@@ -240,7 +243,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_zone_stats(const struct pagehint_z
 							 struct pagehint_zone_stats *stats);
 
 /**
- * pagehint_zone_hidden - frames that are free but cannot be had now: in caches, isolated, in flight, in transit
+ * pagehint_zone_hidden - frames that are free but cannot be had now: in caches, isolated, in flight, in transit; not those that
+ * the host holds for good (pagehint_reclaimer_hold)
  * Thread: any.   Cost: O(sections + caches).   Since: 0.1
  */
 PAGEHINT_API uint64_t pagehint_zone_hidden(const struct pagehint_zone *zone);

@@ -16,6 +16,8 @@ struct ph_versions ph_zone_versions(const struct pagehint_zone *z)
 		v.begun += atomic_load(&head->begun);
 		v.ended += atomic_load(&head->ended);
 	}
+	v.begun += atomic_load(&z->host_begun);
+	v.ended += atomic_load(&z->host_ended);
 	ph_zone_counts(z, &v.put, &taken);
 	return v;
 }

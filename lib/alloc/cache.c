@@ -28,6 +28,7 @@ int pagehint_cache_open(struct pagehint_zone *zone, struct pagehint_cache **ret_
 		if (!atomic_compare_exchange_strong(&c->control, &state, PH_CACHE_OWNED))
 			continue;
 		c->offset = (uint64_t)((uintptr_t)c - (uintptr_t)zone);
+		atomic_store_explicit(&c->owner, zone->owner, memory_order_relaxed);
 		ph_cache_store(&c->near, PH_CACHE_NOWHERE);
 		atomic_store_explicit(&c->hot, 0, memory_order_relaxed);
 		uint64_t used = atomic_load(&zone->used_caches);

@@ -33,7 +33,7 @@ struct pagehint_cache {
 	_Atomic uint32_t control;      /* state, PH_CACHE_WANTED */
 	_Atomic uint32_t moving;       /* a refill has taken frames that are not yet in mask[0] */
 	_Atomic uint32_t hot;          /* the entry that the next frame comes from, while it has one */
-	_Atomic uint32_t reserved;
+	_Atomic uint32_t owner;        /* of the process that opened it: see shared.h */
 	ph_word note;  /* see ph_sets_cached; only word 0 can have frames that were never handed out */
 	ph_word put;   /* frames that ever went from this slot, or by its calls, to the tree */
 	ph_word taken; /* ... and came */

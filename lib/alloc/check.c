@@ -175,7 +175,8 @@ uint64_t pagehint_zone_check(const struct pagehint_zone *zone, const struct page
 			fault(&w, "free frames in an unused slot", s, 0, 0);
 	}
 	uint64_t cached = check_caches(&w), total = atomic_load(&zone->total);
-	uint64_t away = atomic_load(&zone->isolated) + atomic_load(&zone->in_flight);
+	uint64_t away = atomic_load(&zone->isolated) + atomic_load(&zone->in_flight) + atomic_load(&zone->host_away) +
+			atomic_load(&zone->host_held);
 	uint64_t put, taken;
 	ph_zone_counts(zone, &put, &taken);
 	if (put - taken != w.free)

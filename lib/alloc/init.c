@@ -5,16 +5,19 @@
  * "fresh". So a zone of any size is made by writing one page.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "alloc/cache.h"
+#include "alloc/ops.h"
 #include "alloc/zone.h"
 #include "base/opts.h"
 #include "base/sys.h"
 
 #define KNOWN_FLAGS                                                                                    \
 	(PAGEHINT_ZONE_UNTRACKED | PAGEHINT_ZONE_STRICT | PAGEHINT_ZONE_LADDER | PAGEHINT_ZONE_STALE | \
-	 PAGEHINT_ZONE_SCRUB)
+	 PAGEHINT_ZONE_SCRUB | PAGEHINT_ZONE_SHARED)
+#define NOT_SHARED (PAGEHINT_ZONE_UNTRACKED | PAGEHINT_ZONE_LADDER | PAGEHINT_ZONE_SCRUB)
 #define LADDER_MIN_GRANULE 6u
 #define LADDER_MAX_GRANULE 11u
 
@@ -37,6 +40,8 @@ static int set_defaults(struct pagehint_zone_opts *o)
 		return -EINVAL;
 	if (o->flags & PAGEHINT_ZONE_UNTRACKED && o->flags & PAGEHINT_ZONE_STRICT)
 		return -EINVAL;
+	if (o->flags & PAGEHINT_ZONE_SHARED && o->flags & NOT_SHARED)
+		return -EINVAL;
 	if (o->flags & PAGEHINT_ZONE_LADDER &&
 	    (o->granule_order < LADDER_MIN_GRANULE || o->granule_order > LADDER_MAX_GRANULE))
 		return -EINVAL;
@@ -56,6 +61,7 @@ static uint32_t next(uint32_t *at, uint32_t words, int wanted)
 static void lay_out_slot(struct pagehint_zone *z)
 {
 	int tracked = !(z->flags & PAGEHINT_ZONE_UNTRACKED), strict = (z->flags & PAGEHINT_ZONE_STRICT) != 0;
+	int shared = (z->flags & PAGEHINT_ZONE_SHARED) != 0;
 	uint32_t at = 0, granules = PAGEHINT_SECTION_FRAMES >> z->granule_order;
 	z->granule_words = (granules + 63) / 64;
 	z->level0_stride = tracked ? 2 : 1;
@@ -70,12 +76,19 @@ static void lay_out_slot(struct pagehint_zone *z)
 	z->at_stale = next(&at, z->granule_words, 1);
 	z->at_touched = next(&at, z->granule_words, 1);
 	z->at_aged = next(&at, z->granule_words, 1);
+	z->at_held = next(&at, z->granule_words, shared);
+	z->at_evicted = next(&at, z->granule_words, shared);
+	z->at_filling = next(&at, z->granule_words, shared);
 	z->section_words = (at + 7) / 8 * 8;
 }
 
 static void lay_out(struct pagehint_zone *z)
 {
-	uint64_t at = ph_round_up(sizeof(*z), 128);
+	uint32_t lead =
+		z->flags & PAGEHINT_ZONE_SHARED ? PH_SHARED_HEAD - (uint32_t)offsetof(struct pagehint_zone, total) : 0;
+	uint64_t at = ph_round_up(lead + sizeof(*z), 128) -
+		      lead; /* from the struct on, but aligned from the start of the state */
+	z->lead = lead;
 	z->bitmap_words = (uint32_t)((z->max_sections + 63) / 64);
 	z->up_words = (z->bitmap_words + 63) / 64;
 	lay_out_slot(z);
@@ -100,11 +113,10 @@ static void lay_out(struct pagehint_zone *z)
 	at += ph_round_up(z->span_sections * sizeof(uint32_t), 64);
 	z->off_sections = at;
 	at += z->max_sections * z->section_words * 8;
-	z->bytes = at;
+	z->bytes = lead + at;
 }
 
-/* the header that these options give; nothing is allocated or touched but *z */
-static int plan(const struct pagehint_zone_opts *opts, struct pagehint_zone *z)
+int ph_zone_plan(const struct pagehint_zone_opts *opts, struct pagehint_zone *z)
 {
 	struct pagehint_zone_opts o;
 	int r = opts == NULL ? -EINVAL : PH_OPTS_IN(o, opts);
@@ -129,7 +141,7 @@ static int plan(const struct pagehint_zone_opts *opts, struct pagehint_zone *z)
 int pagehint_zone_size(const struct pagehint_zone_opts *opts, uint64_t *ret_bytes)
 {
 	struct pagehint_zone z;
-	int r = plan(opts, &z);
+	int r = ph_zone_plan(opts, &z);
 	if (r == 0)
 		*ret_bytes = z.bytes;
 	return r;
@@ -139,13 +151,14 @@ int pagehint_zone_init(void *mem, uint64_t bytes, const struct pagehint_zone_opt
 		       struct pagehint_zone **ret_zone)
 {
 	struct pagehint_zone z;
-	int r = plan(opts, &z);
+	int r = ph_zone_plan(opts, &z);
 	if (r < 0)
 		return r;
 	if (mem == NULL || (uintptr_t)mem % 64 != 0 || bytes < z.bytes)
 		return -EINVAL;
-	memcpy(mem, &z, sizeof(z));
-	*ret_zone = mem;
+	struct pagehint_zone *zone = (void *)((unsigned char *)mem + z.lead);
+	memcpy(zone, &z, sizeof(z));
+	*ret_zone = zone;
 	return 0;
 }
 
@@ -172,7 +185,7 @@ int pagehint_zone_new(const struct pagehint_zone_opts *opts, struct pagehint_zon
 void pagehint_zone_destroy(struct pagehint_zone *zone)
 {
 	if (zone != NULL && zone->from_new)
-		ph_sys_real.unmap_memory(ph_sys_real.ctx, zone, (size_t)zone->bytes);
+		ph_sys_real.unmap_memory(ph_sys_real.ctx, (unsigned char *)zone - zone->lead, (size_t)zone->bytes);
 }
 
 uint32_t pagehint_zone_granule_order(const struct pagehint_zone *zone)

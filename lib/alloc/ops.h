@@ -11,6 +11,9 @@
 #include "alloc/track.h"
 #include "alloc/zone.h"
 
+/* The header that these options give: 0, -EINVAL, -E2BIG as pagehint_zone_size. Nothing is allocated or touched but *z. */
+int ph_zone_plan(const struct pagehint_zone_opts *opts, struct pagehint_zone *z);
+
 /*
  * Checks a block that is to be freed and takes it out of the embedder's hands; *ret_place says where it belongs. Returns 0,
  * -EINVAL, -ERANGE, -EALREADY as pagehint_zone_free.

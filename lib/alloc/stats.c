@@ -18,8 +18,8 @@ static uint64_t minus(uint64_t a, uint64_t b)
 void ph_zone_counts(const struct pagehint_zone *z, uint64_t *ret_put, uint64_t *ret_taken)
 {
 	uint32_t slots = (uint32_t)atomic_load(&z->used_slots), caches = (uint32_t)atomic_load(&z->used_caches);
-	uint64_t put = 0, taken = 0;
 	/* taken first: whatever is taken had been put before */
+	uint64_t put = 0, taken = atomic_load(&z->host_taken);
 	for (uint32_t i = 0; i < slots; i++)
 		taken += atomic_load(&ph_zone_head(z, i)->taken);
 	for (uint32_t i = 0; i < caches; i++)
@@ -28,6 +28,7 @@ void ph_zone_counts(const struct pagehint_zone *z, uint64_t *ret_put, uint64_t *
 		put += atomic_load(&ph_cache_at(z, i)->put);
 	for (uint32_t i = 0; i < slots; i++)
 		put += atomic_load(&ph_zone_head(z, i)->put);
+	put += atomic_load(&z->host_put);
 	*ret_put = put;
 	*ret_taken = taken;
 }
@@ -43,9 +44,11 @@ int pagehint_zone_stats(const struct pagehint_zone *zone, struct pagehint_zone_s
 		ended += atomic_load(&head->ended);
 		begun += atomic_load(&head->begun);
 	}
+	ended += atomic_load(&zone->host_ended);
+	begun += atomic_load(&zone->host_begun);
 	ph_zone_counts(zone, &put, &taken);
 	s.cached = ph_cache_total(zone, &s.cached_granules, &s.caches);
-	s.isolated = atomic_load(&zone->isolated);
+	s.isolated = atomic_load(&zone->isolated) + atomic_load(&zone->host_away) + atomic_load(&zone->host_held);
 	s.in_flight = atomic_load(&zone->in_flight);
 	s.transit = minus(begun, ended);
 	s.free = minus(minus(put, taken), s.transit);
@@ -62,7 +65,7 @@ uint64_t pagehint_zone_hidden(const struct pagehint_zone *zone)
 	struct pagehint_zone_stats s = { .struct_size = sizeof(s) };
 	if (pagehint_zone_stats(zone, &s) < 0)
 		return 0;
-	return s.cached + s.isolated + s.in_flight + s.transit;
+	return s.cached + minus(s.isolated, atomic_load(&zone->host_held)) + s.in_flight + s.transit;
 }
 
 /* counts the maximal aligned blocks in a word whose bits are blocks of order `base` */

@@ -34,3 +34,23 @@ void ph_summary_drop_up(struct pagehint_zone *z, uint32_t level, int c, uint32_t
 	if (atomic_load(&ph_zone_sum(z, level, (uint32_t)c)[i]) != 0)
 		ph_summary_say(up, i % 64);
 }
+
+void ph_summary_mend(struct pagehint_zone *z, uint32_t slot, uint32_t level)
+{
+	struct ph_section *head = ph_zone_head(z, slot);
+	for (; level < PH_WHOLE_LEVEL; level++) {
+		for (uint32_t word = 0; word < PH_L0_WORDS >> (6 * level); word++) {
+			int c = ph_level_class(atomic_load(ph_zone_level_word(z, slot, level, word)));
+			if (c < 0)
+				continue;
+			if (level == 0) {
+				ph_summary_say(&ph_summary_sum0(z, slot, c)[word / 64], word % 64);
+				ph_summary_say(&head->top0[c], word / 64);
+			} else if (level == 1) {
+				ph_summary_say(&head->sum1[c], word);
+			}
+			ph_summary_say(&ph_zone_sum(z, level, (uint32_t)c)[slot / 64], slot % 64);
+			ph_summary_say(&ph_zone_up(z, level, (uint32_t)c)[slot / 4096], slot / 64 % 64);
+		}
+	}
+}

@@ -5,7 +5,8 @@
  * bitmaps over slots, and over those `ups`. Who turns a bit on sees to the bit above it; who finds it on need not: whoever
  * turned it on does, and whoever turned the one above off meanwhile looks again at what is below.
  *
- * Owns: sum0, top0, sum1 of each slot, the bitmaps over slots and those over them. Called from: level.c, search.c and block.c only.
+ * Owns: sum0, top0, sum1 of each slot, the bitmaps over slots and those over them. Called from: level.c, search.c
+ * and block.c, and evict.c, restore.c, recover.c, repair.c for whom a host or a process dies.
  * Invariant, whenever no operation is half done: a word with class c has its bit set in the summary of class c or of a bigger one,
  * and in every summary above that. Of a bigger one only while a cache takes from the word (block.c): a search for what is in it
  * looks there, too, only later.
@@ -20,6 +21,9 @@
 void ph_summary_drop_top(struct pagehint_zone *z, uint32_t slot, int c, uint32_t a);
 void ph_summary_drop_slot(struct pagehint_zone *z, uint32_t slot, uint32_t level, int c);
 void ph_summary_drop_up(struct pagehint_zone *z, uint32_t level, int c, uint32_t i);
+
+/* Says what every word of the slot has from `level` on, in each summary, whatever these say now: somebody died over one. */
+void ph_summary_mend(struct pagehint_zone *z, uint32_t slot, uint32_t level);
 
 /* Turns a bit on; 1 = it was off. */
 static inline int ph_summary_say(ph_word *word, uint32_t bit)

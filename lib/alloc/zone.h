@@ -17,6 +17,10 @@
  *   dirty     4096 words, ladder zones: handed out since it was last discarded
  *   unclean   4096 words, scrub zones: may hold old bytes, see scrub.h
  *   stale, touched, aged   one bit a granule, see sets.h
+ *   held, evicted, filling one bit a granule, shared zones: see evict.h and install.c
+ *
+ * A shared zone begins 64 KiB before its live words: every process that attaches lays pages of its own over what comes before
+ * them, so that nobody else can move an offset under it. The handle points in there, so that all of it is one struct.
  */
 #ifndef PH_ALLOC_ZONE_H
 #define PH_ALLOC_ZONE_H
@@ -30,7 +34,7 @@
 #include "base/compiler.h"
 
 #define PH_ZONE_MAGIC UINT64_C(0x656e6f7a74686770)
-#define PH_ZONE_LAYOUT 1u
+#define PH_ZONE_LAYOUT 2u
 #define PH_ZONE_ENDIAN 0x01020304u
 
 #define PH_SECTION_SHIFT 18u
@@ -41,6 +45,8 @@
 #define PH_L0_WORDS 4096u
 #define PH_L1_WORDS 64u
 #define PH_PRESENT_WORDS 64u
+#define PH_SHARED_HEAD 65536u /* of a shared zone: before its live words */
+#define PH_HOST_DOUBTS 8u
 
 typedef _Atomic uint64_t ph_word;
 
@@ -82,8 +88,10 @@ struct pagehint_zone {
 	uint32_t at_level1, at_sum0, at_out1, at_tail0, at_tail1, at_dirty, at_stale, at_touched, at_aged;
 	uint32_t level0_stride; /* 2 in tracked zones: level 0 and its out words alternate */
 	uint32_t from_new;      /* made by pagehint_zone_new: destroy unmaps it */
-	uint32_t at_unclean;    /* as the offsets above */
-	uint32_t reserved;
+	uint32_t at_unclean, at_held, at_evicted, at_filling; /* as the offsets above */
+	uint32_t lead;                                        /* bytes of the state before this struct */
+	uint32_t owner;  /* of the caches that are opened through this handle: see shared.h */
+	uint32_t mapped; /* made by pagehint_zone_attach: detach unmaps it */
 	/* offsets inside the state [bytes] */
 	uint64_t off_slots;    /* uint32_t[span_sections]: slot + 1 */
 	uint64_t off_sums;     /* bitmaps over slots: [3 levels][6 classes], then whole sections */
@@ -104,6 +112,15 @@ struct pagehint_zone {
 	ph_word used_caches;
 	ph_word origin;                   /* an origin is on this zone */
 	ph_word scrubbed, zeroed, spared; /* see struct pagehint_scrub_stats */
+	/* of the host, who alone writes them and never reads them but after a crash: see evict.h */
+	_Alignas(64) ph_word host_put;
+	ph_word host_taken;
+	ph_word host_begun;
+	ph_word host_ended;
+	ph_word host_away; /* taken, and soon to return */
+	ph_word host_held; /* taken for good */
+	ph_word host_where, host_mask;
+	ph_word host_doubt[2 * PH_HOST_DOUBTS];
 };
 
 /* A place in the tree: `mask` in word `word` of level `level` of a slot. On PH_WHOLE_LEVEL word and mask mean nothing. */

@@ -60,6 +60,8 @@ struct ph_sys {
 	int64_t (*ioctl)(void *ctx, int fd, unsigned long request, void *arg); /* EINTR is the caller's */
 	int (*map_file)(void *ctx, int fd, size_t length,
 			void **ret_addr); /* MAP_SHARED from offset 0, read and write */
+	int (*map_shared)(void *ctx, int fd, uint64_t offset, size_t length,
+			  void **ret_addr); /* the same, from offset */
 	/* open, for what may wait and knows no O_NONBLOCK: -ETIMEDOUT after timeout_ns; a child process tries it first */
 	int (*open_within)(void *ctx, const char *path, int flags, int64_t timeout_ns);
 };

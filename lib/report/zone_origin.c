@@ -60,6 +60,8 @@ int pagehint_zone_origin_new(struct pagehint_zone *zone, struct pagehint_origin 
 {
 	if (zone == NULL || ret_origin == NULL)
 		return -EINVAL;
+	if (zone->flags & PAGEHINT_ZONE_SHARED)
+		return -EBUSY; /* its host takes what is free */
 	int ladder = (zone->flags & PAGEHINT_ZONE_LADDER) != 0;
 	struct pagehint_origin_ops ops = {
 		.struct_size = sizeof(ops),

@@ -1,0 +1,565 @@
+/*
+ * Shrinking a guest and growing it again: by shared state, beside a balloon of 4 KiB pages and reports of 2 MiB blocks.
+ *
+ * An operation is 2 MiB; a batch is all free memory of a zone of 4 GiB. Times are CPU time of the host's thread.
+ *   untouched.*   memory that was never used is held (claimed and marked); `whole`: all of it is free; `pieces`: every other
+ *                 granule is broken by a frame that is out, so no two that are free are adjacent
+ *   shrink.*      the same of memory that was used: it is discarded, too, over a backend that does nothing
+ *   soft.*        free memory that was used is reclaimed and put back, at most 64 MiB at a time, over the same backend
+ *   grow.*        what is held is given back
+ *   report.*, inflate4k  the balloon device of this library serves the same memory, 32 buffers of 2 MiB a request, or 256
+ *                 pages of 4 KiB, over the same backend: what the device costs without what all share, the discard
+ *   touched.*     a memfd that was written, and really is discarded; `raw`: the same runs by bare fallocate
+ *   guest.*       a guest thread allocates and frees as fast as it can, alone or while the host reclaims the memfd: an
+ *                 operation is an allocation and a free, CPU time of the guest's thread
+ * Checks: the host's own counts, what the backend was asked for, and the blocks of the memfd.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pagehint/backend.h>
+#include <pagehint/cache.h>
+#include <pagehint/device.h>
+#include <pagehint/device_control.h>
+#include <pagehint/host.h>
+#include <pagehint/map.h>
+#include <pagehint/reclaimer.h>
+#include <pagehint/zone.h>
+
+#include "shim/shim.h"
+
+#define PAGE 4096u
+#define SECTIONS 4u
+#define MEMORY ((uint64_t)SECTIONS << 30)
+#define BLOCK (UINT64_C(2) << 20)
+#define BLOCKS (MEMORY / BLOCK)
+#define RING 64u
+#define BUFFERS 32u
+#define PFNS 256u
+
+static double cpu_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* ---- a zone and its host ---- */
+
+struct rig {
+	struct pagehint_zone *zone;
+	struct pagehint_map *map; /* of real memory, or NULL */
+	struct pagehint_backend *backend;
+	struct pagehint_reclaimer *host;
+	unsigned char *memory;
+	int fd;
+	int pieces;
+	uint64_t wanted, got; /* of all batches [bytes] */
+	int failed;
+};
+
+static void fill_memory(struct rig *r)
+{
+	for (uint64_t at = 0; at < MEMORY; at += PAGE)
+		*(volatile unsigned char *)(r->memory + at) = 1;
+}
+
+static void make_memory(struct rig *r)
+{
+	struct pagehint_region_desc region = { .struct_size = sizeof(region), .frames = MEMORY / PAGE };
+	uint64_t id;
+	r->fd = memfd_create("bench", MFD_CLOEXEC);
+	if (r->fd < 0 || ftruncate(r->fd, (off_t)MEMORY) != 0)
+		abort();
+	r->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+	if (r->memory == MAP_FAILED)
+		abort();
+	region.host_addr = (uintptr_t)r->memory;
+	region.fd = r->fd;
+	if (pagehint_map_new(NULL, &r->map) || pagehint_map_add(r->map, &region, &id) ||
+	    pagehint_madvise_new(r->map, NULL, NULL, &r->backend))
+		abort();
+}
+
+/* Every block is handed out and freed again, but for a frame in every other one where the zone is to be in pieces. */
+static void use_all(struct rig *r)
+{
+	static uint64_t blocks[BLOCKS];
+	uint32_t n;
+	int all = pagehint_zone_alloc_batch(r->zone, 9, (uint32_t)BLOCKS, blocks, &n);
+	if (n != (r->pieces ? BLOCKS / 2 : BLOCKS) || (all != 0) != r->pieces)
+		abort();
+	if (pagehint_zone_free_batch(r->zone, 9, n, blocks, NULL) != 0)
+		abort();
+}
+
+static void break_up(struct rig *r)
+{
+	struct pagehint_run run = { 0, 1 };
+	for (uint64_t b = 0; b < BLOCKS; b += 2) {
+		run.frame = b * 512;
+		if (pagehint_zone_reserve(r->zone, run.frame, 1, NULL) != 0)
+			abort();
+	}
+}
+
+static struct rig *open_rig(int pieces, int real)
+{
+	struct pagehint_zone_opts opts = { .struct_size = sizeof(opts),
+					   .max_sections = SECTIONS,
+					   .flags = PAGEHINT_ZONE_SHARED };
+	struct rig *r = calloc(1, sizeof(*r));
+	if (r == NULL || pagehint_zone_new(&opts, &r->zone) || pagehint_zone_add(r->zone, 0, MEMORY / PAGE))
+		return NULL;
+	r->pieces = pieces;
+	if (real)
+		make_memory(r);
+	else if (pagehint_null_new(NULL, &r->backend))
+		return NULL;
+	if (pagehint_reclaimer_new(r->zone, r->backend, NULL, &r->host))
+		return NULL;
+	if (pieces)
+		break_up(r);
+	return r;
+}
+
+static void close_rig(void *ctx)
+{
+	struct rig *r = ctx;
+	pagehint_reclaimer_free(r->host);
+	pagehint_backend_free(r->backend);
+	pagehint_zone_destroy(r->zone);
+	if (r->map != NULL) {
+		pagehint_map_free(r->map);
+		munmap(r->memory, MEMORY);
+		close(r->fd);
+	}
+	free(r);
+}
+
+static void *open_whole(void)
+{
+	return open_rig(0, 0);
+}
+
+static void *open_pieces(void)
+{
+	return open_rig(1, 0);
+}
+
+static void *open_real(void)
+{
+	return open_rig(0, 1);
+}
+
+static void give_all_back(struct rig *r)
+{
+	uint64_t got;
+	if (pagehint_reclaimer_give_back(r->host, UINT64_MAX, &got) == 0)
+		r->failed = 1; /* there cannot be so much */
+}
+
+static void prepare_hold(void *ctx, uint64_t n)
+{
+	(void)n;
+	give_all_back(ctx);
+}
+
+static double time_hold(void *ctx, uint64_t n)
+{
+	struct rig *r = ctx;
+	uint64_t got;
+	double from = cpu_ns();
+	int error = pagehint_reclaimer_hold(r->host, n * BLOCK, &got);
+	double to = cpu_ns();
+	r->failed |= error != 0;
+	r->wanted += n * BLOCK;
+	r->got += got;
+	return to - from;
+}
+
+static void prepare_grow(void *ctx, uint64_t n)
+{
+	struct rig *r = ctx;
+	uint64_t got;
+	r->failed |= pagehint_reclaimer_hold(r->host, n * BLOCK, &got) != 0;
+}
+
+static double time_grow(void *ctx, uint64_t n)
+{
+	struct rig *r = ctx;
+	uint64_t got;
+	double from = cpu_ns();
+	r->failed |= pagehint_reclaimer_give_back(r->host, n * BLOCK, &got) != 0;
+	double to = cpu_ns();
+	r->wanted += n * BLOCK;
+	r->got += got;
+	return to - from;
+}
+
+static void prepare_shrink(void *ctx, uint64_t n)
+{
+	prepare_hold(ctx, n);
+	use_all(ctx);
+}
+
+static void prepare_soft(void *ctx, uint64_t n)
+{
+	struct rig *r = ctx;
+	(void)n;
+	use_all(r);
+	if (r->map != NULL)
+		fill_memory(r);
+}
+
+static double time_soft(void *ctx, uint64_t n)
+{
+	struct rig *r = ctx;
+	uint64_t got;
+	double from = cpu_ns();
+	int error = pagehint_reclaimer_reclaim(r->host, n * BLOCK, &got);
+	double to = cpu_ns();
+	r->failed |= error != 0;
+	r->wanted += n * BLOCK;
+	r->got += got;
+	return to - from;
+}
+
+static double time_raw(void *ctx, uint64_t n)
+{
+	struct rig *r = ctx;
+	double from = cpu_ns();
+	for (uint64_t at = 0; at < n * BLOCK; at += 64 << 20)
+		r->failed |= fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, 64 << 20) != 0;
+	return cpu_ns() - from;
+}
+
+static int check(void *ctx)
+{
+	struct rig *r = ctx;
+	struct stat st;
+	if (r->failed || r->got != r->wanted)
+		return -1;
+	if (r->map != NULL && (fstat(r->fd, &st) != 0 || st.st_blocks != 0))
+		return -1; /* the host holds none of it */
+	give_all_back(r);
+	return pagehint_zone_check(r->zone, NULL) == 0 ? 0 : -1;
+}
+
+/* ---- the same memory through the balloon device ---- */
+
+struct desc {
+	uint64_t addr;
+	uint32_t len;
+	uint16_t flags, next;
+};
+
+struct avail {
+	uint16_t flags, idx, ring[RING], used_event;
+};
+
+struct used {
+	uint16_t flags, idx;
+	struct {
+		uint32_t id, len;
+	} ring[RING];
+	uint16_t avail_event;
+};
+
+struct balloon {
+	unsigned char *memory;
+	int fd;
+	int report;
+	uint32_t apart; /* one buffer in so many blocks is reported */
+	struct pagehint_map *map;
+	struct pagehint_backend *backend;
+	struct pagehint_device *device;
+	struct desc *desc;
+	struct avail *avail;
+	struct used *used;
+	uint64_t bytes;
+	int failed;
+};
+
+/* The guest's requests for a part of its memory stand in its lowest pages, one page a head. */
+static void write_request(struct balloon *b, uint32_t head, uint64_t at)
+{
+	uint64_t table = (uint64_t)head * PAGE;
+	if (!b->report) {
+		uint32_t *pfns = (uint32_t *)(void *)(b->memory + table);
+		for (uint32_t p = 0; p < PFNS; p++)
+			pfns[p] = (uint32_t)(at / PAGE) + p;
+		b->desc[head] = (struct desc) { .addr = table, .len = 4 * PFNS };
+		return;
+	}
+	struct desc *entries = (struct desc *)(void *)(b->memory + table);
+	for (uint32_t i = 0; i < BUFFERS; i++)
+		entries[i] = (struct desc) {
+			.addr = at + i * b->apart * BLOCK,
+			.len = (uint32_t)BLOCK,
+			.flags = (uint16_t)(2 | (i + 1 < BUFFERS ? 1 : 0)),
+			.next = (uint16_t)(i + 1),
+		};
+	b->desc[head] = (struct desc) { .addr = table, .len = BUFFERS * sizeof(struct desc), .flags = 4 };
+}
+
+static void *open_balloon(int report, uint32_t apart)
+{
+	struct balloon *b = calloc(1, sizeof(*b));
+	struct pagehint_region_desc region = { .struct_size = sizeof(region), .frames = MEMORY / PAGE };
+	struct pagehint_device_queue queue = { .struct_size = sizeof(queue), .size = RING };
+	uint64_t id;
+	if (b == NULL)
+		return NULL;
+	b->report = report;
+	b->apart = apart;
+	b->fd = memfd_create("bench", MFD_CLOEXEC);
+	if (b->fd < 0 || ftruncate(b->fd, (off_t)MEMORY) != 0)
+		abort();
+	b->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
+	b->desc = aligned_alloc(64, RING * sizeof(*b->desc));
+	b->avail = aligned_alloc(64, (sizeof(*b->avail) + 63) & ~(size_t)63);
+	b->used = aligned_alloc(64, (sizeof(*b->used) + 63) & ~(size_t)63);
+	if (b->memory == MAP_FAILED || b->desc == NULL || b->avail == NULL || b->used == NULL)
+		abort();
+	memset(b->avail, 0, sizeof(*b->avail));
+	memset(b->used, 0, sizeof(*b->used));
+	region.host_addr = (uintptr_t)b->memory;
+	region.fd = b->fd;
+	queue.desc = b->desc;
+	queue.driver = b->avail;
+	queue.device = b->used;
+	if (pagehint_map_new(NULL, &b->map) || pagehint_map_add(b->map, &region, &id) ||
+	    pagehint_null_new(NULL, &b->backend) || pagehint_device_new(b->map, b->backend, NULL, NULL, &b->device) ||
+	    pagehint_device_set_features(b->device, PAGEHINT_DEVICE_FEATURES_DEFAULT) ||
+	    pagehint_device_queue_start(b->device, report ? 4 : 0, &queue))
+		return NULL;
+	return b;
+}
+
+static void *open_report(void)
+{
+	return open_balloon(1, 1);
+}
+
+static void *open_report_apart(void)
+{
+	return open_balloon(1, 2);
+}
+
+static void *open_inflate(void)
+{
+	return open_balloon(0, 1);
+}
+
+/* The driver fills half a ring at a time; only the device is timed. */
+static double time_device(void *ctx, uint64_t n)
+{
+	struct balloon *b = ctx;
+	struct pagehint_device_work work = { .struct_size = sizeof(work) };
+	uint64_t each = b->report ? BUFFERS * BLOCK : (uint64_t)PFNS * PAGE, end = n * BLOCK;
+	uint64_t step = each * b->apart, last = end * b->apart;
+	double sum = 0;
+	for (uint64_t at = 0; at < last;) {
+		uint16_t idx = b->avail->idx;
+		for (uint32_t i = 0; i < RING / 2 && at < last; i++, at += step, idx++) {
+			write_request(b, idx % RING, at);
+			b->avail->ring[idx % RING] = idx % RING;
+		}
+		double from = cpu_ns();
+		__atomic_store_n(&b->avail->idx, idx, __ATOMIC_RELEASE);
+		b->failed |= pagehint_device_queue_kick(b->device, b->report ? 4 : 0, 1, &work) != 0;
+		while (work.more != 0 && !b->failed)
+			b->failed |= pagehint_device_step(b->device, 1, &work) != 0;
+		sum += cpu_ns() - from;
+	}
+	b->bytes += end;
+	return sum;
+}
+
+static int check_balloon(void *ctx)
+{
+	struct balloon *b = ctx;
+	struct pagehint_backend_stats stats = { .struct_size = sizeof(stats) };
+	return b->failed || pagehint_backend_stats(b->backend, &stats) != 0 || stats.accepted != b->bytes ||
+			       b->used->idx != b->avail->idx
+		       ? -1
+		       : 0;
+}
+
+static void close_balloon(void *ctx)
+{
+	struct balloon *b = ctx;
+	if (pagehint_device_reset(b->device) != 0)
+		abort();
+	pagehint_device_free(b->device);
+	pagehint_backend_free(b->backend);
+	pagehint_map_free(b->map);
+	munmap(b->memory, MEMORY);
+	close(b->fd);
+	free(b->desc);
+	free(b->avail);
+	free(b->used);
+	free(b);
+}
+
+/* ---- the guest meanwhile ---- */
+
+struct shrink {
+	struct rig *rig;
+	_Atomic int done;
+};
+
+static void *shrink(void *ctx)
+{
+	struct shrink *s = ctx;
+	uint64_t got;
+	int error = pagehint_reclaimer_reclaim(s->rig->host, MEMORY, &got);
+	s->rig->failed |= (error != 0 && error != -28) || got < MEMORY / 2; /* ENOSPC: the guest has some of it now */
+	atomic_store(&s->done, 1);
+	return NULL;
+}
+
+#define HELD 256u
+
+static double allocate_until(struct rig *r, struct shrink *s, uint64_t least)
+{
+	static uint64_t frames[HELD];
+	struct pagehint_cache *cache;
+	uint64_t ops = 0, seed = 1;
+	if (pagehint_cache_open(r->zone, &cache) != 0)
+		abort();
+	for (uint32_t i = 0; i < HELD; i++)
+		r->failed |= pagehint_cache_alloc(cache, i % 16 == 0 ? 3 : 0, &frames[i]) != 0;
+	double from = cpu_ns();
+	while (ops < least || (s != NULL && !atomic_load(&s->done))) {
+		for (uint32_t k = 0; k < 1024; k++, ops++) {
+			seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			uint32_t i = (uint32_t)(seed >> 33) % HELD, order = i % 16 == 0 ? 3 : 0;
+			r->failed |= pagehint_cache_free(cache, frames[i], order) != 0;
+			int error;
+			do
+				error = pagehint_cache_alloc(cache, order, &frames[i]);
+			while (error == -11); /* all that is free is away for a moment */
+			r->failed |= error != 0;
+		}
+	}
+	double each = (cpu_ns() - from) / (double)ops;
+	for (uint32_t i = 0; i < HELD; i++)
+		pagehint_cache_free(cache, frames[i], i % 16 == 0 ? 3 : 0);
+	pagehint_cache_close(cache);
+	return each;
+}
+
+static double time_alone(void *ctx, uint64_t n)
+{
+	return allocate_until(ctx, NULL, n) * (double)n;
+}
+
+static double time_shrinking(void *ctx, uint64_t n)
+{
+	struct shrink s = { .rig = ctx };
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, shrink, &s) != 0)
+		abort();
+	double each = allocate_until(ctx, &s, 1);
+	pthread_join(thread, NULL);
+	return each * (double)n;
+}
+
+static int check_guest(void *ctx)
+{
+	struct rig *r = ctx;
+	return r->failed || pagehint_zone_check(r->zone, NULL) != 0 ? -1 : 0;
+}
+
+/* ---- figures ---- */
+
+static double of(const struct bench_result *results, size_t n, const char *name, int ratio)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(results[i].name, name) == 0)
+			return ratio ? results[i].median_ratio : results[i].median;
+	return 0;
+}
+
+static double worse(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static void summary(const struct bench_result *results, size_t n)
+{
+	double untouched = worse(of(results, n, "untouched.whole", 0), of(results, n, "untouched.pieces", 0));
+	/* like with like: reports of adjacent blocks, and of blocks that are apart */
+	double report = of(results, n, "report.adjacent", 0), apart = of(results, n, "report.apart", 0);
+	double whole = of(results, n, "shrink.whole", 0), pieces = of(results, n, "shrink.pieces", 0);
+	double soft = of(results, n, "soft.whole", 0), soft_pieces = of(results, n, "soft.pieces", 0);
+	double inflate = of(results, n, "inflate4k", 0);
+	double touched = of(results, n, "touched.shared", 1), dip = of(results, n, "guest.shrinking", 1);
+	if (untouched > 0)
+		bench_publish("reclaim.untouched.ns_per_2m", untouched, "ns");
+	if (touched > 0)
+		bench_publish("reclaim.touched.vs_raw_discard", 1 / touched, "x");
+	if (whole > 0 && inflate > 0)
+		bench_publish("reclaim.shared_vs_inflate4k", inflate / whole, "x");
+	if (pieces > 0 && inflate > 0)
+		bench_publish("reclaim.shared_vs_inflate4k.pieces", inflate / pieces, "x");
+	if (whole > 0 && report > 0)
+		bench_publish("reclaim.shared_vs_report", report / whole, "x");
+	if (pieces > 0 && apart > 0)
+		bench_publish("reclaim.shared_vs_report.pieces", apart / pieces, "x");
+	if (soft > 0 && report > 0)
+		bench_publish("reclaim.soft_vs_report", report / soft, "x");
+	if (soft_pieces > 0 && apart > 0)
+		bench_publish("reclaim.soft_vs_report.pieces", apart / soft_pieces, "x");
+	if (dip > 0)
+		bench_publish("reclaim.guest_dip_pct", dip > 1 ? 100 - 100 / dip : 0, "%");
+}
+
+#define CASE(NAME, BASELINE, N, BATCHES, SETUP, PREPARE, TIMED, CHECK, CLOSE)                                       \
+	{                                                                                                           \
+		.name = NAME, .baseline = BASELINE, .n = N, .batches = BATCHES, .setup = SETUP, .prepare = PREPARE, \
+		.timed = TIMED, .check = CHECK, .teardown = CLOSE                                                   \
+	}
+
+int main(int argc, char **argv)
+{
+	static const struct bench_case cases[] = {
+		CASE("inflate4k", NULL, BLOCKS, 5, open_inflate, NULL, time_device, check_balloon, close_balloon),
+		CASE("report.adjacent", NULL, BLOCKS, 50, open_report, NULL, time_device, check_balloon, close_balloon),
+		CASE("report.apart", NULL, BLOCKS / 2, 50, open_report_apart, NULL, time_device, check_balloon,
+		     close_balloon),
+		CASE("shrink.whole", "report.adjacent", BLOCKS, 50, open_whole, prepare_shrink, time_hold, check,
+		     close_rig),
+		CASE("shrink.pieces", "report.apart", BLOCKS / 2, 50, open_pieces, prepare_shrink, time_hold, check,
+		     close_rig),
+		CASE("untouched.whole", "report.adjacent", BLOCKS, 50, open_whole, prepare_hold, time_hold, check,
+		     close_rig),
+		CASE("untouched.pieces", "report.apart", BLOCKS / 2, 50, open_pieces, prepare_hold, time_hold, check,
+		     close_rig),
+		CASE("soft.whole", "report.adjacent", BLOCKS, 50, open_whole, prepare_soft, time_soft, check,
+		     close_rig),
+		CASE("soft.pieces", "report.apart", BLOCKS / 2, 50, open_pieces, prepare_soft, time_soft, check,
+		     close_rig),
+		CASE("grow.whole", "report.adjacent", BLOCKS, 50, open_whole, prepare_grow, time_grow, check,
+		     close_rig),
+		CASE("grow.pieces", "report.apart", BLOCKS / 2, 50, open_pieces, prepare_grow, time_grow, check,
+		     close_rig),
+		CASE("touched.raw", NULL, BLOCKS, 1, open_real, prepare_soft, time_raw, check, close_rig),
+		CASE("touched.shared", "touched.raw", BLOCKS, 1, open_real, prepare_soft, time_soft, check, close_rig),
+		CASE("guest.alone", NULL, 20000000, 1, open_real, prepare_soft, time_alone, check_guest, close_rig),
+		CASE("guest.shrinking", "guest.alone", 20000000, 1, open_real, prepare_soft, time_shrinking,
+		     check_guest, close_rig),
+	};
+	return bench_main(argc, argv, "reclaim", cases, sizeof(cases) / sizeof(cases[0]), summary);
+}
