@@ -282,11 +282,11 @@ static const struct pagehint_syscall manifest[] = {
 	ONLY(SHARED, statx, 2, INT_MASK & ~UINT64_C(0x6000), AT_EMPTY_PATH),
 #endif
 #ifdef SYS_mmap
-	ONLY(SHARED, mmap, 3, INT_MASK, MAP_SHARED),
+	ONLY(SHARED, mmap, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
 	ONLY(SHARED, mmap, 3, INT_MASK, MAP_OWN | MAP_FIXED),
 #endif
 #ifdef SYS_mmap2
-	ONLY(SHARED, mmap2, 3, INT_MASK, MAP_SHARED),
+	ONLY(SHARED, mmap2, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
 	ONLY(SHARED, mmap2, 3, INT_MASK, MAP_OWN | MAP_FIXED),
 #endif
 	ANY(SHARED, munmap),

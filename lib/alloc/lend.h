@@ -26,10 +26,21 @@
 
 typedef _Atomic uint16_t ph_lender; /* cache + 1; 0 = nobody */
 
+/* the table, and how many places it has */
+static inline ph_lender *ph_lend_table(const struct pagehint_zone *z)
+{
+	return (ph_lender *)ph_zone_at(z, z->off_lent);
+}
+
+static inline uint32_t ph_lend_places(const struct pagehint_zone *z)
+{
+	return UINT32_C(1) << (32 - z->lent_shift);
+}
+
 static inline ph_lender *ph_lend_place(const struct pagehint_zone *z, uint32_t name)
 {
 	/* mixed, since caches work at distances that are powers of two */
-	return (ph_lender *)ph_zone_at(z, z->off_lent) + (name * UINT32_C(2654435761) >> z->lent_shift);
+	return ph_lend_table(z) + (name * UINT32_C(2654435761) >> z->lent_shift);
 }
 
 /* what this cache has of the word, if it is the one that it has lent */

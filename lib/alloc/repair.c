@@ -84,9 +84,9 @@ static void close_caches(struct repair *r)
 		if (!is_dead(r, c))
 			continue;
 		close_cache(r, c);
-		for (uint32_t place = 0; place <= z->lent_mask; place++)
-			if (atomic_load(ph_lend_place(z, place)) == i + 1)
-				atomic_store(ph_lend_place(z, place), 0);
+		for (uint32_t place = 0; place < ph_lend_places(z); place++)
+			if (atomic_load(ph_lend_table(z) + place) == i + 1)
+				atomic_store(ph_lend_table(z) + place, 0);
 	}
 }
 

@@ -218,19 +218,14 @@ static int64_t real_ioctl(void *ctx, int fd, unsigned long request, void *arg)
 	return result(syscall(SYS_ioctl, fd, request, arg)); /* the C library's cuts the result to an int */
 }
 
-static int real_map_shared(void *ctx, int fd, uint64_t offset, size_t length, void **ret_addr)
+static int real_map_file(void *ctx, int fd, size_t length, void **ret_addr)
 {
 	(void)ctx;
-	void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	*ret_addr = p;
 	return 0;
-}
-
-static int real_map_file(void *ctx, int fd, size_t length, void **ret_addr)
-{
-	return real_map_shared(ctx, fd, 0, length, ret_addr);
 }
 
 const struct ph_sys ph_sys_real = {
@@ -268,6 +263,5 @@ const struct ph_sys ph_sys_real = {
 	.write = real_write,
 	.ioctl = real_ioctl,
 	.map_file = real_map_file,
-	.map_shared = real_map_shared,
 	.open_within = ph_sys_open_within,
 };

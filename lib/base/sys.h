@@ -45,7 +45,7 @@ struct ph_sys {
 	void *(*map_memory)(void *ctx, size_t length); /* zeroed anonymous memory, NULL when there is none */
 	void (*unmap_memory)(void *ctx, void *addr, size_t length);
 
-	/* for vhost: a shared file, sockets that carry descriptors, and one descriptor to wait for many. None of them waits. */
+	/* a shared file; sockets that carry descriptors, and one descriptor to wait for many. None of them waits. */
 	int (*map_shared)(void *ctx, int fd, size_t length, uint64_t offset, void **ret_addr); /* MAP_SHARED, r/w */
 	int (*memfd)(void *ctx, const char *name, uint64_t length); /* a new one of this length, which cannot shrink */
 	/* Stops behind a message with descriptors. -EMSGSIZE: more than max_fds came; the rest of them is closed. */
@@ -60,8 +60,6 @@ struct ph_sys {
 	int64_t (*ioctl)(void *ctx, int fd, unsigned long request, void *arg); /* EINTR is the caller's */
 	int (*map_file)(void *ctx, int fd, size_t length,
 			void **ret_addr); /* MAP_SHARED from offset 0, read and write */
-	int (*map_shared)(void *ctx, int fd, uint64_t offset, size_t length,
-			  void **ret_addr); /* the same, from offset */
 	/* open, for what may wait and knows no O_NONBLOCK: -ETIMEDOUT after timeout_ns; a child process tries it first */
 	int (*open_within)(void *ctx, const char *path, int flags, int64_t timeout_ns);
 };
