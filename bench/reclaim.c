@@ -28,30 +28,13 @@
 
 #include <pagehint/backend.h>
 #include <pagehint/cache.h>
-#include <pagehint/device.h>
-#include <pagehint/device_control.h>
 #include <pagehint/host.h>
 #include <pagehint/map.h>
 #include <pagehint/reclaimer.h>
 #include <pagehint/zone.h>
 
+#include "reclaim/balloon.h"
 #include "shim/shim.h"
-
-#define PAGE 4096u
-#define SECTIONS 4u
-#define MEMORY ((uint64_t)SECTIONS << 30)
-#define BLOCK (UINT64_C(2) << 20)
-#define BLOCKS (MEMORY / BLOCK)
-#define RING 64u
-#define BUFFERS 32u
-#define PFNS 256u
-
-static double cpu_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* ---- a zone and its host ---- */
 
@@ -178,9 +161,9 @@ static double time_hold(void *ctx, uint64_t n)
 {
 	struct rig *r = ctx;
 	uint64_t got;
-	double from = cpu_ns();
+	double from = balloon_cpu_ns();
 	int error = pagehint_reclaimer_hold(r->host, n * BLOCK, &got);
-	double to = cpu_ns();
+	double to = balloon_cpu_ns();
 	r->failed |= error != 0;
 	r->wanted += n * BLOCK;
 	r->got += got;
@@ -198,9 +181,9 @@ static double time_grow(void *ctx, uint64_t n)
 {
 	struct rig *r = ctx;
 	uint64_t got;
-	double from = cpu_ns();
+	double from = balloon_cpu_ns();
 	r->failed |= pagehint_reclaimer_give_back(r->host, n * BLOCK, &got) != 0;
-	double to = cpu_ns();
+	double to = balloon_cpu_ns();
 	r->wanted += n * BLOCK;
 	r->got += got;
 	return to - from;
@@ -225,9 +208,9 @@ static double time_soft(void *ctx, uint64_t n)
 {
 	struct rig *r = ctx;
 	uint64_t got;
-	double from = cpu_ns();
+	double from = balloon_cpu_ns();
 	int error = pagehint_reclaimer_reclaim(r->host, n * BLOCK, &got);
-	double to = cpu_ns();
+	double to = balloon_cpu_ns();
 	r->failed |= error != 0;
 	r->wanted += n * BLOCK;
 	r->got += got;
@@ -237,10 +220,10 @@ static double time_soft(void *ctx, uint64_t n)
 static double time_raw(void *ctx, uint64_t n)
 {
 	struct rig *r = ctx;
-	double from = cpu_ns();
+	double from = balloon_cpu_ns();
 	for (uint64_t at = 0; at < n * BLOCK; at += 64 << 20)
 		r->failed |= fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, 64 << 20) != 0;
-	return cpu_ns() - from;
+	return balloon_cpu_ns() - from;
 }
 
 static int check(void *ctx)
@@ -253,163 +236,6 @@ static int check(void *ctx)
 		return -1; /* the host holds none of it */
 	give_all_back(r);
 	return pagehint_zone_check(r->zone, NULL) == 0 ? 0 : -1;
-}
-
-/* ---- the same memory through the balloon device ---- */
-
-struct desc {
-	uint64_t addr;
-	uint32_t len;
-	uint16_t flags, next;
-};
-
-struct avail {
-	uint16_t flags, idx, ring[RING], used_event;
-};
-
-struct used {
-	uint16_t flags, idx;
-	struct {
-		uint32_t id, len;
-	} ring[RING];
-	uint16_t avail_event;
-};
-
-struct balloon {
-	unsigned char *memory;
-	int fd;
-	int report;
-	uint32_t apart; /* one buffer in so many blocks is reported */
-	struct pagehint_map *map;
-	struct pagehint_backend *backend;
-	struct pagehint_device *device;
-	struct desc *desc;
-	struct avail *avail;
-	struct used *used;
-	uint64_t bytes;
-	int failed;
-};
-
-/* The guest's requests for a part of its memory stand in its lowest pages, one page a head. */
-static void write_request(struct balloon *b, uint32_t head, uint64_t at)
-{
-	uint64_t table = (uint64_t)head * PAGE;
-	if (!b->report) {
-		uint32_t *pfns = (uint32_t *)(void *)(b->memory + table);
-		for (uint32_t p = 0; p < PFNS; p++)
-			pfns[p] = (uint32_t)(at / PAGE) + p;
-		b->desc[head] = (struct desc) { .addr = table, .len = 4 * PFNS };
-		return;
-	}
-	struct desc *entries = (struct desc *)(void *)(b->memory + table);
-	for (uint32_t i = 0; i < BUFFERS; i++)
-		entries[i] = (struct desc) {
-			.addr = at + i * b->apart * BLOCK,
-			.len = (uint32_t)BLOCK,
-			.flags = (uint16_t)(2 | (i + 1 < BUFFERS ? 1 : 0)),
-			.next = (uint16_t)(i + 1),
-		};
-	b->desc[head] = (struct desc) { .addr = table, .len = BUFFERS * sizeof(struct desc), .flags = 4 };
-}
-
-static void *open_balloon(int report, uint32_t apart)
-{
-	struct balloon *b = calloc(1, sizeof(*b));
-	struct pagehint_region_desc region = { .struct_size = sizeof(region), .frames = MEMORY / PAGE };
-	struct pagehint_device_queue queue = { .struct_size = sizeof(queue), .size = RING };
-	uint64_t id;
-	if (b == NULL)
-		return NULL;
-	b->report = report;
-	b->apart = apart;
-	b->fd = memfd_create("bench", MFD_CLOEXEC);
-	if (b->fd < 0 || ftruncate(b->fd, (off_t)MEMORY) != 0)
-		abort();
-	b->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
-	b->desc = aligned_alloc(64, RING * sizeof(*b->desc));
-	b->avail = aligned_alloc(64, (sizeof(*b->avail) + 63) & ~(size_t)63);
-	b->used = aligned_alloc(64, (sizeof(*b->used) + 63) & ~(size_t)63);
-	if (b->memory == MAP_FAILED || b->desc == NULL || b->avail == NULL || b->used == NULL)
-		abort();
-	memset(b->avail, 0, sizeof(*b->avail));
-	memset(b->used, 0, sizeof(*b->used));
-	region.host_addr = (uintptr_t)b->memory;
-	region.fd = b->fd;
-	queue.desc = b->desc;
-	queue.driver = b->avail;
-	queue.device = b->used;
-	if (pagehint_map_new(NULL, &b->map) || pagehint_map_add(b->map, &region, &id) ||
-	    pagehint_null_new(NULL, &b->backend) || pagehint_device_new(b->map, b->backend, NULL, NULL, &b->device) ||
-	    pagehint_device_set_features(b->device, PAGEHINT_DEVICE_FEATURES_DEFAULT) ||
-	    pagehint_device_queue_start(b->device, report ? 4 : 0, &queue))
-		return NULL;
-	return b;
-}
-
-static void *open_report(void)
-{
-	return open_balloon(1, 1);
-}
-
-static void *open_report_apart(void)
-{
-	return open_balloon(1, 2);
-}
-
-static void *open_inflate(void)
-{
-	return open_balloon(0, 1);
-}
-
-/* The driver fills half a ring at a time; only the device is timed. */
-static double time_device(void *ctx, uint64_t n)
-{
-	struct balloon *b = ctx;
-	struct pagehint_device_work work = { .struct_size = sizeof(work) };
-	uint64_t each = b->report ? BUFFERS * BLOCK : (uint64_t)PFNS * PAGE, end = n * BLOCK;
-	uint64_t step = each * b->apart, last = end * b->apart;
-	double sum = 0;
-	for (uint64_t at = 0; at < last;) {
-		uint16_t idx = b->avail->idx;
-		for (uint32_t i = 0; i < RING / 2 && at < last; i++, at += step, idx++) {
-			write_request(b, idx % RING, at);
-			b->avail->ring[idx % RING] = idx % RING;
-		}
-		double from = cpu_ns();
-		__atomic_store_n(&b->avail->idx, idx, __ATOMIC_RELEASE);
-		b->failed |= pagehint_device_queue_kick(b->device, b->report ? 4 : 0, 1, &work) != 0;
-		while (work.more != 0 && !b->failed)
-			b->failed |= pagehint_device_step(b->device, 1, &work) != 0;
-		sum += cpu_ns() - from;
-	}
-	b->bytes += end;
-	return sum;
-}
-
-static int check_balloon(void *ctx)
-{
-	struct balloon *b = ctx;
-	struct pagehint_backend_stats stats = { .struct_size = sizeof(stats) };
-	return b->failed || pagehint_backend_stats(b->backend, &stats) != 0 || stats.accepted != b->bytes ||
-			       b->used->idx != b->avail->idx
-		       ? -1
-		       : 0;
-}
-
-static void close_balloon(void *ctx)
-{
-	struct balloon *b = ctx;
-	if (pagehint_device_reset(b->device) != 0)
-		abort();
-	pagehint_device_free(b->device);
-	pagehint_backend_free(b->backend);
-	pagehint_map_free(b->map);
-	munmap(b->memory, MEMORY);
-	close(b->fd);
-	free(b->desc);
-	free(b->avail);
-	free(b->used);
-	free(b);
 }
 
 /* ---- the guest meanwhile ---- */
@@ -440,7 +266,7 @@ static double allocate_until(struct rig *r, struct shrink *s, uint64_t least)
 		abort();
 	for (uint32_t i = 0; i < HELD; i++)
 		r->failed |= pagehint_cache_alloc(cache, i % 16 == 0 ? 3 : 0, &frames[i]) != 0;
-	double from = cpu_ns();
+	double from = balloon_cpu_ns();
 	while (ops < least || (s != NULL && !atomic_load(&s->done))) {
 		for (uint32_t k = 0; k < 1024; k++, ops++) {
 			seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -453,7 +279,7 @@ static double allocate_until(struct rig *r, struct shrink *s, uint64_t least)
 			r->failed |= error != 0;
 		}
 	}
-	double each = (cpu_ns() - from) / (double)ops;
+	double each = (balloon_cpu_ns() - from) / (double)ops;
 	for (uint32_t i = 0; i < HELD; i++)
 		pagehint_cache_free(cache, frames[i], i % 16 == 0 ? 3 : 0);
 	pagehint_cache_close(cache);
@@ -535,10 +361,11 @@ static void summary(const struct bench_result *results, size_t n)
 int main(int argc, char **argv)
 {
 	static const struct bench_case cases[] = {
-		CASE("inflate4k", NULL, BLOCKS, 5, open_inflate, NULL, time_device, check_balloon, close_balloon),
-		CASE("report.adjacent", NULL, BLOCKS, 50, open_report, NULL, time_device, check_balloon, close_balloon),
-		CASE("report.apart", NULL, BLOCKS / 2, 50, open_report_apart, NULL, time_device, check_balloon,
-		     close_balloon),
+		CASE("inflate4k", NULL, BLOCKS, 5, balloon_inflate, NULL, balloon_time, balloon_check, balloon_close),
+		CASE("report.adjacent", NULL, BLOCKS, 50, balloon_report, NULL, balloon_time, balloon_check,
+		     balloon_close),
+		CASE("report.apart", NULL, BLOCKS / 2, 50, balloon_report_apart, NULL, balloon_time, balloon_check,
+		     balloon_close),
 		CASE("shrink.whole", "report.adjacent", BLOCKS, 50, open_whole, prepare_shrink, time_hold, check,
 		     close_rig),
 		CASE("shrink.pieces", "report.apart", BLOCKS / 2, 50, open_pieces, prepare_shrink, time_hold, check,
