@@ -13,8 +13,10 @@
  * it. Each lending has a number of its own, so a reader that sees the same one twice has not mixed two.
  * A free that is wrong can pass the first look, and the frame be freed by its owner and lent again before its mark is cleared:
  * so there is a second look afterwards, and the mark is put back. Only a frame that two threads free at once can come to that.
- * Between the clearing and the second look a right free of it may be refused; and if the cache gives the word back just then, the
- * mark stays on a frame that is free.
+ * Between the clearing and the second look a right free of it may be refused. If the cache gives the word back just then, it finds
+ * the mark gone and lets go of the frame: whoever cleared it looks again, sees no lending, and has freed it. Only if his second
+ * look came before the lending ended does he put the mark back: then the frame stays marked as out, and nobody has it. It is
+ * lost until somebody frees it, but never in two places.
  *
  * Not here: who lends (stock.c). Called from: track.c, cache.c, check.c, batch.c.
  */

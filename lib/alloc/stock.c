@@ -35,8 +35,13 @@ void ph_cache_unlend(struct pagehint_zone *z, struct pagehint_cache *c)
 	uint64_t mask = ph_cache_load(&c->mask[0]);
 	if (name == 0)
 		return;
-	if (mask != 0)
-		atomic_fetch_and(ph_track_word0(z, (name - 1) / PH_L0_WORDS, (name - 1) % PH_L0_WORDS), ~mask);
+	if (mask != 0) {
+		ph_word *mark = ph_track_word0(z, (name - 1) / PH_L0_WORDS, (name - 1) % PH_L0_WORDS);
+		uint64_t stolen = mask & ~atomic_fetch_and(mark, ~mask);
+		/* a wrong free cleared them and will believe that it freed them: then they are his (lend.h) */
+		if (ph_unlikely(stolen != 0))
+			atomic_store_explicit(&c->mask[0], mask & ~stolen, memory_order_release);
+	}
 	atomic_store_explicit(&c->lent, 0, memory_order_release);
 	atomic_store_explicit(ph_lend_place(z, name), 0, memory_order_release);
 }
@@ -44,9 +49,9 @@ void ph_cache_unlend(struct pagehint_zone *z, struct pagehint_cache *c)
 /* Gives an entry's frames back to the tree. */
 void ph_cache_flush(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i)
 {
-	uint64_t mask = ph_cache_load(&c->mask[i]);
 	if (i == 0)
 		ph_cache_unlend(z, c);
+	uint64_t mask = ph_cache_load(&c->mask[i]);
 	if (mask == 0)
 		return;
 	uint32_t word = atomic_load_explicit(&c->word[i], memory_order_relaxed) - 1;
