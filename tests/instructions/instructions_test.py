@@ -35,7 +35,7 @@ class Instructions(unittest.TestCase):
         self.assertLessEqual(per_op("bulk"), 80)
 
     def test_bulk_of_blocks(self):
-        self.assertLessEqual(per_op("bulk9"), 500)
+        self.assertLessEqual(per_op("bulk9"), 560)
 
     def test_untracked_costs_less(self):
         self.assertLess(per_op("pairs", "untracked"), per_op("pairs"))
