@@ -34,9 +34,9 @@ struct pagehint_cache {
 	_Atomic uint32_t moving;       /* a refill has taken frames that are not yet in mask[0] */
 	_Atomic uint32_t hot;          /* the entry that the next frame comes from, while it has one */
 	_Atomic uint32_t owner;        /* of the process that opened it: see shared.h */
-	ph_word note;  /* see ph_sets_cached; only word 0 can have frames that were never handed out */
-	ph_word put;   /* frames that ever went from this slot, or by its calls, to the tree */
-	ph_word taken; /* ... and came */
+	ph_word note;                  /* see ph_sets_cached; only word 0 can have frames that were never handed out */
+	ph_word put;                   /* frames that ever went from this slot, or by its calls, to the tree */
+	ph_word taken;                 /* ... and came */
 	ph_word lent; /* name of word 0 while its frames are marked as out (lend.h), number of the lending in the high half; or 0 */
 	ph_word near; /* frame of bit 0 of entry `hot`, when frames may go there without more ado; or PH_CACHE_NOWHERE */
 	ph_word mask[PH_CACHE_WORDS];
