@@ -10,7 +10,7 @@ const char *pagehint_version(void)
 
 uint64_t pagehint_features(void)
 {
-	uint64_t built = PAGEHINT_FEATURE_MADVISE;
+	uint64_t built = PAGEHINT_FEATURE_MADVISE | PAGEHINT_FEATURE_PAGER;
 #if !defined(PH_NO_XEN) && (defined(__x86_64__) || defined(__aarch64__)) && UINTPTR_MAX == UINT64_MAX
 	built |= PAGEHINT_FEATURE_XEN;
 #endif

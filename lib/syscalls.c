@@ -10,8 +10,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/ioctl.h>
+#include <linux/userfaultfd.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -24,9 +27,11 @@
 #define CORE PAGEHINT_SYSCALLS_CORE
 #define MAP PAGEHINT_SYSCALLS_MAP
 #define MADVISE PAGEHINT_SYSCALLS_MADVISE
+#define PAGER PAGEHINT_SYSCALLS_PAGER
+#define VHOST PAGEHINT_SYSCALLS_VHOST
 #define XEN PAGEHINT_SYSCALLS_XEN
 #define SHARED PAGEHINT_SYSCALLS_SHARED
-#define EVERYBODY (CORE | MAP | MADVISE | XEN | SHARED)
+#define EVERYBODY (CORE | MAP | MADVISE | PAGER | VHOST | XEN | SHARED)
 
 #define INT_MASK UINT64_C(0xffffffff)
 /* O_LARGEFILE, which musl and 32-bit libraries add; glibc hides the value where long files are the rule */
@@ -60,6 +65,7 @@
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC)
 #define OPEN_BOTH (O_RDWR | O_CLOEXEC)
 #define OPEN_WRITE (O_WRONLY | O_CLOEXEC)
+#define UFFD(request) ONLY(PAGER, ioctl, 1, INT_MASK, (request))
 
 static const struct pagehint_syscall manifest[] = {
 	/* the fork check and the clock (mostly answered by the vDSO, without a call) */
@@ -110,11 +116,11 @@ static const struct pagehint_syscall manifest[] = {
 
 /* /proc/self/smaps, /sys/kernel/mm/transparent_hugepage and /proc/self/pagemap; which path a filter cannot see */
 #ifdef SYS_open
-	ONLY(MAP | MADVISE, open, 1, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
+	ONLY(MAP | MADVISE | PAGER, open, 1, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
 #endif
-	ONLY(MAP | MADVISE, openat, 2, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
-	ANY(MAP, read),
-	ANY(MAP | MADVISE, close),
+	ONLY(MAP | MADVISE | PAGER, openat, 2, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
+	ANY(MAP | PAGER, read),
+	ANY(MAP | MADVISE | PAGER, close),
 
 /* what stands behind an fd */
 #ifdef SYS_fstat
@@ -170,14 +176,93 @@ static const struct pagehint_syscall manifest[] = {
 
 /* the residency probe */
 #ifdef SYS_pread64
-	ANY(MADVISE, pread64),
+	ANY(MADVISE | PAGER, pread64),
 #endif
 	ANY(MADVISE, mincore),
 #ifdef SYS_lseek
-	ONLY(MADVISE, lseek, 2, INT_MASK, SEEK_DATA),
+	ONLY(MADVISE | PAGER, lseek, 2, INT_MASK, SEEK_DATA),
+	ONLY(PAGER, lseek, 2, INT_MASK, SEEK_HOLE),
 #endif
 #ifdef SYS__llseek
-	ONLY(MADVISE, _llseek, 4, INT_MASK, SEEK_DATA),
+	ONLY(MADVISE | PAGER, _llseek, 4, INT_MASK, SEEK_DATA),
+	ONLY(PAGER, _llseek, 4, INT_MASK, SEEK_HOLE),
+#endif
+
+	/* paging: the descriptor (by its call, or by its device where that is refused), and what is asked of it */
+	ANY(PAGER, userfaultfd),
+#ifdef SYS_open
+	ONLY(PAGER, open, 1, INT_MASK & ~LARGEFILE, OPEN_BOTH),
+#endif
+	ONLY(PAGER, openat, 2, INT_MASK & ~LARGEFILE, OPEN_BOTH),
+	UFFD(_IO(0xAA, 0x00)), /* USERFAULTFD_IOC_NEW */
+	UFFD(UFFDIO_API),
+	UFFD(UFFDIO_REGISTER),
+	UFFD(UFFDIO_UNREGISTER),
+	UFFD(UFFDIO_WAKE),
+	UFFD(UFFDIO_COPY),
+	UFFD(UFFDIO_ZEROPAGE),
+	UFFD(UFFDIO_WRITEPROTECT),
+	UFFD(UFFDIO_CONTINUE),
+	UFFD(_IOWR(0xAA, 0x08, uint64_t[4])), /* UFFDIO_POISON */
+	UFFD(_IOWR(0xAA, 0x05, uint64_t[5])), /* UFFDIO_MOVE */
+	ONLY(PAGER, madvise, 2, INT_MASK, MADV_DONTFORK),
+	ONLY(PAGER, madvise, 2, INT_MASK, MADV_HUGEPAGE),
+	ONLY(PAGER, mprotect, 2, INT_MASK, PROT_NONE),
+
+	/* what a frontend sends, and what it is told */
+	ANY(VHOST, recvmsg),
+	ANY(VHOST, sendmsg),
+	ANY(VHOST, read),
+	ANY(VHOST, write),
+	ANY(VHOST, close),
+	ONLY(VHOST, epoll_create1, 0, INT_MASK, EPOLL_CLOEXEC),
+	ANY(VHOST, epoll_ctl),
+#ifdef SYS_epoll_wait
+	ONLY(VHOST, epoll_wait, 3, INT_MASK, 0),
+#endif
+	ONLY(VHOST, epoll_pwait, 3, INT_MASK, 0),
+
+/* what its descriptors are, and that they never make us wait */
+#ifdef SYS_fstat
+	ANY(VHOST, fstat),
+#endif
+#ifdef SYS_fstat64
+	ANY(VHOST, fstat64),
+#endif
+#ifdef SYS_newfstatat
+	ONLY(VHOST, newfstatat, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_fstatat64
+	ONLY(VHOST, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
+#endif
+#ifdef SYS_statx
+	ONLY(VHOST, statx, 2, INT_MASK & ~UINT64_C(0x6000), AT_EMPTY_PATH),
+#endif
+#ifdef SYS_fcntl
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_GETFL),
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_SETFL),
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_ADD_SEALS),
+#endif
+#ifdef SYS_fcntl64
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_GETFL),
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_SETFL),
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_ADD_SEALS),
+#endif
+
+/* the guest's memory, and the area that a frontend keeps over a restart */
+#ifdef SYS_mmap
+	ONLY(VHOST, mmap, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
+#endif
+#ifdef SYS_mmap2
+	ONLY(VHOST, mmap2, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
+#endif
+	ANY(VHOST, munmap),
+	ANY(VHOST, memfd_create),
+#ifdef SYS_ftruncate
+	ANY(VHOST, ftruncate),
+#endif
+#ifdef SYS_ftruncate64
+	ANY(VHOST, ftruncate64),
 #endif
 
 /* a zone of another process: its file's size, the mapping, and pages of our own over the head of it */

@@ -166,7 +166,7 @@ PAGEHINT_API uint64_t pagehint_device_negotiated(const struct pagehint_device *d
 /**
  * pagehint_device_set_features - what the driver accepted; may be said again as long as no queue runs
  * Return: 0; -EINVAL a bit that was not offered, or ACCESS_PLATFORM offered and not accepted; -EBUSY a queue runs (the same bits
- * again are fine); -EDEADLK; -ENODEV.
+ * again are fine), or a reset waits; -EDEADLK; -ENODEV.
  * Thread: one-per-handle.   Cost: O(1).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_device_set_features(struct pagehint_device *device, uint64_t features);

@@ -300,7 +300,7 @@ struct pagehint_driver_zone {
 	struct pagehint_zone *zone; /* borrowed */
 	uint64_t keep;              /* frames to leave free, whatever the host wants */
 	uint64_t cursor;            /* granule to go on from; start with 0 */
-	uint64_t reserved;
+	uint64_t pause;             /* takes until pieces are looked for again; start with 0 */
 };
 
 /**
@@ -309,10 +309,11 @@ struct pagehint_driver_zone {
  *
  * For the balloon it takes, as long as there are any: whole granules that hold memory; pieces of 64 KiB or more of granules
  * that are partly used; whole granules that are reported or fresh (the host gains nothing by those); smaller pieces. A
- * granule is broken only for the rest of what is wanted, when no piece is left. For hints: whole granules that hold memory.
+ * granule is broken only for the rest of what is wanted, when no piece is left; while there are none, pieces are
+ * looked for only at each 64th take, or when there is nothing else. For hints: whole granules that hold memory.
  * It reserves frames, so pagehint_zone_add, _remove and _reserve may not run at the same time as calls of the driver.
  * Return: 0; -EINVAL ret_ops NULL.
- * Thread: any.   Cost: O(1); a take: O(granules / 64).   Since: 0.1
+ * Thread: any.   Cost: O(1); a take: O(granules / 64), with pieces O(frames / 64).   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_driver_zone_ops(struct pagehint_driver_ops *ret_ops);
 

@@ -41,9 +41,10 @@ enum {
 	PAGEHINT_WHY_LIMIT = 19, /* it would have more memory than it may */
 	PAGEHINT_WHY_NO_MEMORY = 20,  /* the layer below has none (of this kind) */
 	PAGEHINT_WHY_PRESENT = 21,    /* a populate met memory that was there already */
-	PAGEHINT_WHY_MAPPED = 22,     /* freed once the last one who maps it has let go */
+	PAGEHINT_WHY_MAPPED = 22,     /* somebody else maps it: lazy: freed once the last has let go; kept: not taken */
 	PAGEHINT_WHY_UNSCRUBBED = 23, /* it could not be wiped, so it was not given away */
-	PAGEHINT_WHY_COUNT = 24
+	PAGEHINT_WHY_IN_FLIGHT = 24,  /* a pager is bringing these pages at this moment */
+	PAGEHINT_WHY_COUNT = 25
 };
 
 /**

@@ -20,6 +20,7 @@ PAGEHINT_API const char *pagehint_version(void);
 
 /* features that may be built in */
 #define PAGEHINT_FEATURE_MADVISE 1u  /* the madvise backend */
+#define PAGEHINT_FEATURE_PAGER 8u    /* the pager: userfaultfd */
 #define PAGEHINT_FEATURE_XEN 32u     /* pagehint_xen_open: hypercalls through privcmd */
 #define PAGEHINT_FEATURE_XENCALL 64u /* built beside it: libpagehint-xen, hypercalls through libxencall */
 
@@ -41,6 +42,8 @@ struct pagehint_syscall {
 #define PAGEHINT_SYSCALLS_CORE 1u    /* creating and freeing handles, the clock, the fork check */
 #define PAGEHINT_SYSCALLS_MAP 2u     /* pagehint_map_add */
 #define PAGEHINT_SYSCALLS_MADVISE 4u /* the madvise backend */
+#define PAGEHINT_SYSCALLS_PAGER 8u   /* a pager, and a file as its source */
+#define PAGEHINT_SYSCALLS_VHOST 16u  /* the device behind a vhost-user socket */
 #define PAGEHINT_SYSCALLS_SHARED 64u /* pagehint_zone_attach */
 #define PAGEHINT_SYSCALLS_XEN 32u    /* pagehint_xen_open and handles made by it, own memory, the kernel's balloon */
 

@@ -12,8 +12,10 @@
  *   PV          from the toolstack: the hypervisor takes machine frames; the table `p2m` has them, and we keep it.
  *   OWN         a PVH or HVM guest gives up locked memory of this very process: frames are those of a map, their guest
  *               frame numbers are read from pagemap, and `p2m` remembers those that are out. After a discard the memory
- *               must not be touched until it is populated again. Migration of such pages by the kernel must be off
- *               (vm.compact_unevictable_allowed=0). A PV guest cannot do this: its pages stay referenced.
+ *               must not be touched until it is populated again, nor may the kernel move or merge such pages: no
+ *               compaction (vm.compact_unevictable_allowed=0), no NUMA balancing, MADV_NOHUGEPAGE and MADV_UNMERGEABLE.
+ *               A page that a fork or another process has mapped, too, is kept.
+ *               A PV guest cannot do this: its pages stay referenced.
  * For a guest agent the safe way is another: pagehint_xen_set_target asks the kernel's own balloon driver.
  *
  * One caller a domain: two that populate one domain at the same time hinder each other in the hypervisor, and each would
@@ -179,7 +181,8 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_xen_populate(struct pagehint_xen *
  * @runs:     array of n, ascending, disjoint
  * @n:        how many [runs]
  * @outcomes: array of n, or NULL: freed; absent: had no memory; lazy: somebody maps it still, it is freed when that ends;
- *            kept: no frame there that would be given up (hole), or it could not be wiped; failed, with its reason
+ *            kept: no frame there that would be given up (hole), or it could not be wiped; OWN: no locked page of a region,
+ *            pinned, or mapped elsewhere, too; failed, with its reason
  * @ret_sum:  their sum, or NULL; written also on failure
  *
  * Frames are wiped first unless NO_SCRUB, and go one by one in batches (a large extent with a hole in it would be freed up to
@@ -241,8 +244,9 @@ PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_xen_get_target(uint64_t *ret_targe
  * @least:      never below this [bytes]
  * @most:       never above this [bytes]
  * @ret_target: what the driver aims at now [bytes], or NULL
- * Which frames go is the kernel's choice; it scrubs them. It goes on in the background.
- * Return: 0; -EINVAL least above most, or most 0; -ENODEV; -EPROTO; -EACCES not root; else what open, read or write gave.
+ * Which frames go is the kernel's choice; it scrubs them. It goes on in the background. The target is in whole frames, within
+ * the bounds: `bytes` is rounded down, `least` up.
+ * Return: 0; -EINVAL no frame, or least above most, in whole frames; -ENODEV; -EPROTO; -EACCES not root; else what open, read or write gave.
  * Thread: any.   Cost: six syscalls.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_xen_set_target(uint64_t bytes, uint64_t least, uint64_t most,

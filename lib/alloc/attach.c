@@ -38,7 +38,7 @@ int ph_zone_attach_with(const struct ph_sys *sys, int fd, uint64_t offset, const
 		return -EINVAL;
 	r = check_file(sys, fd, offset, plan.bytes);
 	if (r == 0)
-		r = sys->map_shared(sys->ctx, fd, offset, (size_t)plan.bytes, &memory);
+		r = sys->map_shared(sys->ctx, fd, (size_t)plan.bytes, offset, &memory);
 	if (r < 0)
 		return r;
 	struct pagehint_zone *zone = (void *)((unsigned char *)memory + plan.lead);

@@ -26,24 +26,39 @@ static uint32_t spell_out(uint64_t base, const struct ph_place *p, uint32_t orde
 	return n;
 }
 
+static void count_taken(struct pagehint_zone *z, uint32_t slot, uint64_t *frames)
+{
+	if (*frames != 0)
+		atomic_fetch_add(&ph_zone_head(z, slot)->taken, *frames);
+	*frames = 0;
+}
+
 int pagehint_zone_alloc_batch(struct pagehint_zone *zone, uint32_t order, uint32_t n, uint64_t *ret_frames,
 			      uint32_t *ret_n)
 {
 	if (order > PAGEHINT_ORDER_MAX)
 		return -EINVAL;
-	uint32_t done = 0;
+	uint32_t done = 0, slot = 0;
+	uint64_t uncounted = 0; /* frames taken of `slot` */
 	int r = 0;
 	while (done < n) {
 		struct ph_place p;
 		uint64_t mask;
-		r = ph_zone_take(zone, NULL, order, n - done, &p, &mask);
-		if (r < 0)
+		r = ph_level_search(zone, order, n - done, &p, &mask);
+		if (ph_unlikely(r < 0))
+			r = ph_zone_take_slow(zone, NULL, order, n - done, &p, &mask);
+		if (ph_unlikely(r < 0))
 			break;
+		if (p.slot != slot)
+			count_taken(zone, slot, &uncounted);
+		slot = p.slot;
+		uncounted += (uint64_t)ph_popcount(mask) << (6 * p.level);
 		ph_sets_handed_blocks(zone, &p, order, mask);
 		if (ph_zone_is_tracked(zone))
 			ph_track_out(zone, p.slot, p.level, p.word, order, mask);
 		done += spell_out(ph_zone_base(zone, p.slot), &p, order, mask, ret_frames + done);
 	}
+	count_taken(zone, slot, &uncounted);
 	*ret_n = done;
 	return r;
 }

@@ -112,15 +112,19 @@ static PH_NOINLINE int refill(struct pagehint_zone *z, struct pagehint_cache *c,
 	ph_cache_unlend(z, c);
 	/* the atomic that takes the frames comes after it for everybody who misses them */
 	atomic_store_explicit(&c->moving, 1, memory_order_release);
-	int r = ph_level_search(z, 0, 64, &p, &mask);
-	if (r < 0)
-		r = ph_zone_take_slow(z, c, 0, 64, &p, &mask);
-	if (r < 0) {
-		atomic_store_explicit(&c->moving, 0, memory_order_release);
-		return r;
+	if (ph_cache_take_word(z, c, &p)) {
+		mask = PH_FULL;
+	} else {
+		int r = ph_level_search(z, 0, 64, &p, &mask);
+		if (r < 0)
+			r = ph_zone_take_slow(z, c, 0, 64, &p, &mask);
+		if (r < 0) {
+			atomic_store_explicit(&c->moving, 0, memory_order_release);
+			return r;
+		}
+		ph_cache_took_word(z, c, &p, mask);
 	}
 	uint32_t name = ph_zone_word_name(p.slot, p.word);
-	ph_cache_store(&c->taken, ph_cache_load(&c->taken) + ph_popcount(mask));
 	note = ph_sets_cached(z, &p, mask);
 	out = mark_at(c, p.slot, p.word);
 	if (out != 0 && note == 0 && (mask & (mask - 1)) != 0 && ph_cache_lend(z, c, name, mask))
@@ -135,20 +139,6 @@ static PH_NOINLINE int refill(struct pagehint_zone *z, struct pagehint_cache *c,
 	return 0;
 }
 
-static int alloc_block(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t order, uint64_t *ret_frame)
-{
-	uint64_t block = order <= PH_CACHE_ORDERS ? ph_cache_load(&c->block[order]) : 0;
-	if (block == 0)
-		return ph_zone_alloc(z, c, order, ret_frame);
-	if (ph_zone_is_tracked(z)) {
-		struct ph_place p = ph_place_of((uint32_t)ph_zone_slot(z, block - 1), ph_zone_offset(block - 1), order);
-		ph_track_out(z, p.slot, p.level, p.word, order, ph_order_mask(order, p.bit));
-	}
-	ph_cache_store(&c->block[order], 0);
-	*ret_frame = block - 1;
-	return 0;
-}
-
 static PH_NOINLINE int alloc_otherwise(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t order,
 				       uint64_t *ret_frame)
 {
@@ -159,7 +149,7 @@ static PH_NOINLINE int alloc_otherwise(struct pagehint_zone *z, struct pagehint_
 		obey(z, c);
 	}
 	if (order != 0)
-		return alloc_block(z, c, order, ret_frame);
+		return ph_cache_alloc_block(z, c, order, ret_frame);
 	atomic_store_explicit(&c->hot, 0, memory_order_relaxed);
 	ph_cache_store(&c->near, PH_CACHE_NOWHERE);
 	uint64_t mask = ph_cache_load(&c->mask[0]);
@@ -181,31 +171,6 @@ int pagehint_cache_alloc(struct pagehint_cache *cache, uint32_t order, uint64_t 
 	if (out != 0)
 		atomic_fetch_or_explicit(mark_of(cache, out), mask & -mask, memory_order_acq_rel);
 	*ret_frame = ph_cache_load(&cache->base[hot]) + ph_ctz(mask);
-	return 0;
-}
-
-/* Would it become part of something bigger? Only inside its word: beyond it takes 64 blocks. */
-static int has_free_buddy(const struct pagehint_zone *z, const struct ph_place *p, uint32_t order)
-{
-	uint64_t buddy = ph_order_mask(order, p->bit ^ 1u << (order % 6));
-	return (atomic_load(ph_zone_level_word(z, p->slot, p->level, p->word)) & buddy) == buddy;
-}
-
-/* The block that was freed last is kept, the one before goes. */
-static PH_NOINLINE int free_block(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t frame, uint32_t order)
-{
-	struct ph_place p;
-	int r = ph_zone_untrack(z, frame, order, &p);
-	if (ph_unlikely(r < 0))
-		return r;
-	if (order > PH_CACHE_ORDERS || has_free_buddy(z, &p, order)) {
-		ph_cache_put_block(z, c, frame, order);
-		return 0;
-	}
-	uint64_t before = ph_cache_load(&c->block[order]);
-	if (before != 0)
-		ph_cache_put_block(z, c, before - 1, order);
-	atomic_store_explicit(&c->block[order], frame + 1, memory_order_release);
 	return 0;
 }
 
@@ -266,7 +231,7 @@ static PH_NOINLINE int free_otherwise(struct pagehint_cache *c, uint64_t frame, 
 		obey(z, c);
 	}
 	if (order != 0)
-		return free_block(z, c, frame, order);
+		return ph_cache_free_block(z, c, frame, order);
 	int64_t slot = ph_zone_slot(z, frame);
 	return slot < 0 ? -ERANGE : free_frame_otherwise(c, (uint32_t)slot, frame);
 }

@@ -45,6 +45,7 @@ struct pagehint_cache {
 	_Atomic uint32_t word[PH_CACHE_WORDS]; /* name of the word; meaningless while mask is 0 */
 	_Atomic uint32_t lendings;
 	ph_word block[PH_CACHE_ORDERS + 1]; /* by order from 1 on: first frame + 1 of a block, 0 = none */
+	ph_word found[PH_CACHE_ORDERS + 1]; /* by order: the word where the last one was found (block.c), 0 = none */
 };
 
 static inline struct pagehint_cache *ph_cache_at(const struct pagehint_zone *z, uint32_t i)
@@ -68,6 +69,20 @@ static inline void ph_cache_store(ph_word *p, uint64_t v)
  */
 int ph_cache_lend(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t name, uint64_t mask);
 void ph_cache_unlend(struct pagehint_zone *z, struct pagehint_cache *c);
+
+/* Blocks of order 1 and more: as pagehint_zone_alloc and pagehint_zone_free. */
+int ph_cache_alloc_block(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t order, uint64_t *ret_frame);
+int ph_cache_free_block(struct pagehint_zone *z, struct pagehint_cache *c, uint64_t frame, uint32_t order);
+
+/*
+ * Takes and counts a whole word of level 0 where the last one came from, if no part of a word is free anywhere: 1 or 0. And: such a
+ * word, or part of one, was found by a search; counts it.
+ */
+int ph_cache_take_word(struct pagehint_zone *z, struct pagehint_cache *c, struct ph_place *ret);
+void ph_cache_took_word(struct pagehint_zone *z, struct pagehint_cache *c, const struct ph_place *p, uint64_t mask);
+
+/* The cache forgets where it found blocks, and the summaries say of these words what they have. */
+void ph_cache_leave_words(struct pagehint_zone *z, struct pagehint_cache *c);
 
 /* Gives an entry's frames, a block that is nowhere, or everything, back to the tree. */
 void ph_cache_flush(struct pagehint_zone *z, struct pagehint_cache *c, uint32_t i);

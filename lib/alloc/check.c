@@ -57,26 +57,31 @@ static uint64_t out_of(struct walk *w, uint32_t slot, uint32_t word)
 	return one | two | all ? PH_FULL : v;
 }
 
+/* Does every bit from the word up say class c of it? */
+static int is_said(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint32_t c)
+{
+	const struct ph_section *head = ph_zone_head(z, slot);
+	uint64_t said = atomic_load(&ph_zone_sum(z, level, c)[slot / 64]) >> (slot % 64);
+	said &= atomic_load(&ph_zone_up(z, level, c)[slot / 4096]) >> (slot / 64 % 64);
+	if (level == 1)
+		said &= atomic_load(&head->sum1[c]) >> word;
+	if (level == 0) {
+		said &= atomic_load(&head->top0[c]) >> (word / 64);
+		said &= atomic_load(&ph_zone_words(z, slot, z->at_sum0)[c * 64 + word / 64]) >> (word % 64);
+	}
+	return (int)(said & 1);
+}
+
 static void check_summary(struct walk *w, uint32_t slot, uint32_t level, uint32_t word)
 {
-	const struct pagehint_zone *z = w->z;
-	uint64_t v = atomic_load(ph_zone_level_word(z, slot, level, word));
-	int c = ph_level_class(v);
+	uint64_t v = atomic_load(ph_zone_level_word(w->z, slot, level, word));
+	int c = ph_level_class(v), said = c < 0;
 	if (v == PH_FULL)
-		fault(w, "full word left unmerged", ph_zone_base(z, slot), level, word);
-	if (c < 0)
-		return;
-	uint64_t said = atomic_load(&ph_zone_sum(z, level, (uint32_t)c)[slot / 64]) >> (slot % 64) & 1;
-	said &= atomic_load(&ph_zone_up(z, level, (uint32_t)c)[slot / 4096]) >> (slot / 64 % 64) & 1;
-	if (level == 1)
-		said &= atomic_load(&ph_zone_head(z, slot)->sum1[c]) >> word & 1;
-	if (level == 0) {
-		said &= atomic_load(&ph_zone_head(z, slot)->top0[c]) >> (word / 64) & 1;
-		said &= atomic_load(&ph_zone_words(z, slot, z->at_sum0)[(uint32_t)c * 64 + word / 64]) >> (word % 64) &
-			1;
-	}
+		fault(w, "full word left unmerged", ph_zone_base(w->z, slot), level, word);
+	for (; c < (int)PH_CLASSES && !said; c++)
+		said = is_said(w->z, slot, level, word, (uint32_t)c);
 	if (!said)
-		fault(w, "summary says too little", ph_zone_base(z, slot), level, word);
+		fault(w, "summary says too little", ph_zone_base(w->z, slot), level, word);
 }
 
 static void check_section(struct walk *w, uint32_t slot)

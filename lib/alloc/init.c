@@ -98,7 +98,7 @@ static void lay_out(struct pagehint_zone *z)
 	uint32_t places = 64;
 	while (places < 8 * z->max_caches)
 		places *= 2;
-	z->lent_mask = places - 1;
+	z->lent_shift = 32 - ph_ctz(places);
 	z->off_lent = at;
 	at += ph_round_up(places * sizeof(uint16_t), 64);
 	z->off_sums = at;

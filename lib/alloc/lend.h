@@ -28,7 +28,8 @@ typedef _Atomic uint16_t ph_lender; /* cache + 1; 0 = nobody */
 
 static inline ph_lender *ph_lend_place(const struct pagehint_zone *z, uint32_t name)
 {
-	return (ph_lender *)ph_zone_at(z, z->off_lent) + (name & z->lent_mask);
+	/* mixed, since caches work at distances that are powers of two */
+	return (ph_lender *)ph_zone_at(z, z->off_lent) + (name * UINT32_C(2654435761) >> z->lent_shift);
 }
 
 /* what this cache has of the word, if it is the one that it has lent */

@@ -69,8 +69,10 @@ static void close_cache(struct repair *r, struct pagehint_cache *c)
 		atomic_store(&c->mask[i], 0);
 	}
 	each_block(r, c, say_free);
-	for (uint32_t order = 1; order <= PH_CACHE_ORDERS; order++)
+	for (uint32_t order = 0; order <= PH_CACHE_ORDERS; order++) {
 		atomic_store(&c->block[order], 0);
+		atomic_store(&c->found[order], 0);
+	}
 	atomic_store(&c->lent, 0);
 	atomic_store(&c->moving, 0);
 	atomic_store(&c->control, PH_CACHE_FREE);
@@ -79,14 +81,15 @@ static void close_cache(struct repair *r, struct pagehint_cache *c)
 static void close_caches(struct repair *r)
 {
 	struct pagehint_zone *z = r->z;
+	ph_lender *lent = ph_zone_at(z, z->off_lent);
 	for (uint32_t i = 0; i < z->max_caches; i++) {
 		struct pagehint_cache *c = ph_cache_at(z, i);
 		if (!is_dead(r, c))
 			continue;
 		close_cache(r, c);
-		for (uint32_t place = 0; place <= z->lent_mask; place++)
-			if (atomic_load(ph_lend_place(z, place)) == i + 1)
-				atomic_store(ph_lend_place(z, place), 0);
+		for (uint32_t place = 0; place < UINT32_C(1) << (32 - z->lent_shift); place++)
+			if (atomic_load(&lent[place]) == i + 1)
+				atomic_store(&lent[place], 0);
 	}
 }
 

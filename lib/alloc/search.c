@@ -24,6 +24,7 @@ struct search {
 	uint32_t want;  /* how many runs of it */
 	uint32_t split; /* what is taken will be split: bracket it as a move */
 	int32_t left;   /* words that may still be looked at */
+	int spared;     /* see spare */
 };
 
 static inline uint64_t block_frames(uint32_t level)
@@ -137,13 +138,26 @@ static int search_level1(struct search *s, uint32_t slot, uint32_t c)
 	return 0;
 }
 
+/*
+ * Whole words of level 1 come one after the other while a block of level 2 lasts, so what is said of a slot without any is left
+ * as it is if it can be split: it will be true again at once. Only once a search, so that searches stay short.
+ */
+static inline int spare(struct search *s, uint32_t slot, uint32_t c)
+{
+	if (s->level != 1 || c != PH_CLASSES - 1 || s->spared || atomic_load(&ph_zone_head(s->z, slot)->level2) == 0)
+		return 0;
+	s->spared = 1;
+	return 1;
+}
+
 static inline int search_slot(struct search *s, uint32_t slot, uint32_t from, uint32_t to)
 {
 	int found = s->level == 0   ? search_level0(s, slot, from, to)
 		    : s->level == 1 ? search_level1(s, slot, from)
 				    : try_word(s, slot, 0, (int)from);
 	for (uint32_t c = from; !found && c <= to && s->left > 0; c++)
-		ph_summary_drop_slot(s->z, slot, s->level, (int)c);
+		if (!spare(s, slot, c))
+			ph_summary_drop_slot(s->z, slot, s->level, (int)c);
 	return found;
 }
 

@@ -58,6 +58,18 @@ static inline ph_word *ph_sets_touched(const struct pagehint_zone *z, uint32_t s
 	return ph_zone_words(z, slot, z->at_touched);
 }
 
+/* ph_sets_handed_blocks of one block; short where it is a granule that was broken before. */
+static inline void ph_sets_handed_block(struct pagehint_zone *z, const struct ph_place *p, uint32_t order,
+					uint64_t mask)
+{
+	uint32_t granule = ph_place_offset(p) >> z->granule_order;
+	if (order == z->granule_order && !(z->flags & PAGEHINT_ZONE_LADDER) &&
+	    (atomic_load(&ph_sets_touched(z, p->slot)[granule / 64]) >> (granule % 64) & 1))
+		return;
+	if (order >= z->granule_order || p->from >= z->granule_order / 6 || z->flags & PAGEHINT_ZONE_LADDER)
+		ph_sets_handed_blocks(z, p, order, mask);
+}
+
 static inline ph_word *ph_sets_aged(const struct pagehint_zone *z, uint32_t slot)
 {
 	return ph_zone_words(z, slot, z->at_aged);

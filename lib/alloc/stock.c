@@ -73,6 +73,7 @@ void ph_cache_drain(struct pagehint_zone *z, struct pagehint_cache *c)
 		ph_cache_put_block(z, c, block - 1, order);
 		atomic_store_explicit(&c->block[order], 0, memory_order_release);
 	}
+	ph_cache_leave_words(z, c);
 }
 
 /* Drains a parked cache on behalf of its owner. */

@@ -5,9 +5,11 @@
  * bitmaps over slots, and over those `ups`. Who turns a bit on sees to the bit above it; who finds it on need not: whoever
  * turned it on does, and whoever turned the one above off meanwhile looks again at what is below.
  *
- * Owns: sum0, top0, sum1 of each slot, the bitmaps over slots and those over them. Called from: level.c and search.c, and evict.c, restore.c, recover.c, repair.c for whom a host or a process dies.
- * Invariant, whenever no operation is half done: a word with class c has its bit set in the summary of class c, and in every
- * summary above it.
+ * Owns: sum0, top0, sum1 of each slot, the bitmaps over slots and those over them. Called from: level.c, search.c and block.c, and
+ * evict.c, restore.c, recover.c, repair.c for whom somebody dies.
+ * Invariant, whenever no operation is half done: a word with class c has its bit set in the summary of class c or of a bigger one,
+ * and in every summary above that. Of a bigger one only while a cache takes from the word (block.c): a search for what is in it
+ * looks there, too, only later.
  */
 #ifndef PH_ALLOC_SUMMARY_H
 #define PH_ALLOC_SUMMARY_H

@@ -6,21 +6,6 @@
 #define SPLIT_RETRIES 1024
 #endif
 
-ph_word *ph_track_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
-{
-	struct ph_section *head = ph_zone_head(z, slot);
-	switch (level) {
-	case 0:
-		return ph_track_word0(z, slot, word);
-	case 1:
-		return ph_zone_words(z, slot, z->at_out1 + word);
-	case 2:
-		return &head->out2;
-	default:
-		return &head->out3;
-	}
-}
-
 static ph_word *tail_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
 {
 	if (level == 0)
@@ -53,33 +38,11 @@ void ph_track_out_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset,
 	}
 }
 
-static uint64_t lent_bits(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
-{
-	return level == 0 ? ph_lend_mask(z, ph_zone_word_name(slot, word)) : 0;
-}
-
 /* what is out of a word; the mark first: it comes after the lending */
 static uint64_t out_bits(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
 {
 	uint64_t marked = atomic_load(ph_track_word(z, slot, level, word));
-	return marked & ~lent_bits(z, slot, level, word);
-}
-
-int ph_track_clear(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask)
-{
-	ph_word *out = ph_track_word(z, slot, level, word);
-	uint64_t v = atomic_load(out);
-	while ((v & mask) == mask) {
-		if (lent_bits(z, slot, level, word) & mask)
-			return 0;
-		if (!atomic_compare_exchange_strong(out, &v, v & ~mask))
-			continue;
-		if (ph_likely((lent_bits(z, slot, level, word) & mask) == 0))
-			return 1;
-		atomic_fetch_or(out, mask); /* see lend.h */
-		return 0;
-	}
-	return 0;
+	return marked & ~ph_track_lent(z, slot, level, word);
 }
 
 /* Is any frame of the block out, on whatever level? Only asked when a free was refused. */
@@ -187,7 +150,7 @@ static int is_group_out(const struct pagehint_zone *z, uint32_t slot, uint32_t w
 	for (int i = 0; i < SPLIT_RETRIES; i++) {
 		uint64_t begun = atomic_load(&head->splits_begun), ended = atomic_load(&head->splits_ended);
 		uint64_t v = atomic_load(ph_track_word0(z, slot, word));
-		if ((v & ~lent_bits(z, slot, 0, word) & mask) == mask)
+		if ((v & ~ph_track_lent(z, slot, 0, word) & mask) == mask)
 			return 1;
 		for (uint32_t level = 1, index = word; level <= PH_WHOLE_LEVEL; level++, index >>= 6)
 			if (atomic_load(ph_track_word(z, slot, level, index >> 6)) >> (index & 63) & 1)

@@ -20,9 +20,6 @@
 /* Blocks of `order` under `mask` of this word are handed out. */
 void ph_track_out(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint32_t order, uint64_t mask);
 
-/* Clears bits of an out word if every one of them is out. Returns 1 or 0. */
-int ph_track_clear(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
-
 /* A block comes back. Returns 0, -EALREADY not out, -EINVAL out in another order. */
 int ph_track_in(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order);
 
@@ -41,13 +38,43 @@ int ph_track_in_range(struct pagehint_zone *z, uint32_t slot, uint32_t offset, u
 /* Why a block could not come back: -EALREADY, or -EINVAL when some of it is out in another order. */
 int ph_track_refuse(const struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t order);
 
-/* The out word of a level (level 3: bit 0 of out3), and the tail word beside it. */
-ph_word *ph_track_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word);
-
 /* that of level 0 stands beside the word itself */
 static inline ph_word *ph_track_word0(const struct pagehint_zone *z, uint32_t slot, uint32_t word)
 {
 	return ph_zone_words(z, slot, word * 2 + 1);
+}
+
+/* The out word of a level (level 3: bit 0 of out3). */
+static inline ph_word *ph_track_word(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
+{
+	if (level == 0)
+		return ph_track_word0(z, slot, word);
+	if (level == 1)
+		return ph_zone_words(z, slot, z->at_out1 + word);
+	return level == 2 ? &ph_zone_head(z, slot)->out2 : &ph_zone_head(z, slot)->out3;
+}
+
+static inline uint64_t ph_track_lent(const struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word)
+{
+	return level == 0 ? ph_lend_mask(z, ph_zone_word_name(slot, word)) : 0;
+}
+
+/* Clears bits of an out word if every one of them is out. Returns 1 or 0. */
+static inline int ph_track_clear(struct pagehint_zone *z, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask)
+{
+	ph_word *out = ph_track_word(z, slot, level, word);
+	uint64_t v = atomic_load(out);
+	while ((v & mask) == mask) {
+		if (ph_unlikely(ph_track_lent(z, slot, level, word) & mask))
+			return 0;
+		if (ph_unlikely(!atomic_compare_exchange_strong(out, &v, v & ~mask)))
+			continue;
+		if (ph_likely((ph_track_lent(z, slot, level, word) & mask) == 0))
+			return 1;
+		atomic_fetch_or(out, mask); /* see lend.h */
+		return 0;
+	}
+	return 0;
 }
 
 /* The mark of one frame of a word is cleared if it is out: 0, or -EALREADY. */

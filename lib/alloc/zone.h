@@ -82,7 +82,7 @@ struct pagehint_zone {
 	uint32_t granule_words; /* words of each reporting set of a slot */
 	uint32_t section_words; /* words of a slot */
 	uint32_t bitmap_words;  /* words of a bitmap over slots */
-	uint32_t lent_mask;     /* places of the table of lent words - 1 */
+	uint32_t lent_shift;    /* 32 - log2 of the places of the table of lent words */
 	uint32_t up_words;      /* words of a bitmap over those */
 	/* offsets inside a slot [words]; 0 = not there */
 	uint32_t at_level1, at_sum0, at_out1, at_tail0, at_tail1, at_dirty, at_stale, at_touched, at_aged;

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/patience.h"
+#include "base/sys_peer.h"
+#define USERFAULTFD_NEW _IO(0xAA, 0x00) /* USERFAULTFD_IOC_NEW of newer headers */
 
 static int64_t result(int64_t value)
 {
@@ -148,6 +151,34 @@ static int real_poll_pri(void *ctx, int fd)
 	return r <= 0 ? r : (p.revents & POLLPRI) != 0;
 }
 
+static int real_poll_in(void *ctx, int fd)
+{
+	(void)ctx;
+	struct pollfd p = { .fd = fd, .events = POLLIN, .revents = 0 };
+	int r = (int)result(poll(&p, 1, 0));
+	return r == -EINTR ? 0 : r;
+}
+
+static int real_userfaultfd(void *ctx, int flags)
+{
+	(void)ctx;
+	int fd = (int)result(syscall(SYS_userfaultfd, flags));
+	if (fd != -EPERM && fd != -ENOSYS)
+		return fd;
+	int refused = fd, device = real_open(NULL, "/dev/userfaultfd", O_RDWR);
+	if (device < 0)
+		return refused;
+	fd = (int)result(ioctl(device, USERFAULTFD_NEW, flags));
+	(void)close(device);
+	return fd;
+}
+
+static int real_mprotect_none(void *ctx, void *addr, size_t length)
+{
+	(void)ctx;
+	return (int)result(mprotect(addr, length, PROT_NONE));
+}
+
 static void *real_map_memory(void *ctx, size_t length)
 {
 	(void)ctx;
@@ -177,19 +208,9 @@ static int64_t real_ioctl(void *ctx, int fd, unsigned long request, void *arg)
 	return result(syscall(SYS_ioctl, fd, request, arg)); /* the C library's cuts the result to an int */
 }
 
-static int real_map_shared(void *ctx, int fd, uint64_t offset, size_t length, void **ret_addr)
-{
-	(void)ctx;
-	void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
-	if (p == MAP_FAILED)
-		return -errno;
-	*ret_addr = p;
-	return 0;
-}
-
 static int real_map_file(void *ctx, int fd, size_t length, void **ret_addr)
 {
-	return real_map_shared(ctx, fd, 0, length, ret_addr);
+	return ph_peer_map_shared(ctx, fd, length, 0, ret_addr);
 }
 
 const struct ph_sys ph_sys_real = {
@@ -211,11 +232,21 @@ const struct ph_sys ph_sys_real = {
 	.fstatfs = real_fstatfs,
 	.page_size = real_page_size,
 	.poll_pri = real_poll_pri,
+	.poll_in = real_poll_in,
+	.userfaultfd = real_userfaultfd,
+	.mprotect_none = real_mprotect_none,
 	.map_memory = real_map_memory,
 	.unmap_memory = real_unmap_memory,
+	.map_shared = ph_peer_map_shared,
+	.memfd = ph_peer_memfd,
+	.receive = ph_peer_receive,
+	.send = ph_peer_send,
+	.nonblock = ph_peer_nonblock,
+	.epoll_new = ph_peer_epoll_new,
+	.epoll_set = ph_peer_epoll_set,
+	.epoll_look = ph_peer_epoll_look,
 	.write = real_write,
 	.ioctl = real_ioctl,
 	.map_file = real_map_file,
-	.map_shared = real_map_shared,
 	.open_within = ph_sys_open_within,
 };

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/uio.h>
@@ -36,14 +37,29 @@ struct ph_sys {
 	int (*poll_pri)(
 		void *ctx,
 		int fd); /* 1 = POLLPRI now, 0 = nothing, -EIO = it will never say anything again; never waits */
+	int (*poll_in)(void *ctx,
+		       int fd); /* 1 = something can be read, or it is gone for good; 0 = nothing; never waits */
+	int (*userfaultfd)(void *ctx,
+			   int flags); /* by the call, else by /dev/userfaultfd where this process may open it */
+	int (*mprotect_none)(void *ctx, void *addr, size_t length);
 	void *(*map_memory)(void *ctx, size_t length); /* zeroed anonymous memory, NULL when there is none */
 	void (*unmap_memory)(void *ctx, void *addr, size_t length);
+
+	/* for vhost: a shared file, sockets that carry descriptors, and one descriptor to wait for many. None of them waits. */
+	int (*map_shared)(void *ctx, int fd, size_t length, uint64_t offset, void **ret_addr); /* MAP_SHARED, r/w */
+	int (*memfd)(void *ctx, const char *name, uint64_t length); /* a new one of this length, which cannot shrink */
+	/* Stops behind a message with descriptors. -EMSGSIZE: more than max_fds came; the rest of them is closed. */
+	int64_t (*receive)(void *ctx, int fd, void *buffer, size_t length, int *fds, uint32_t max_fds,
+			   uint32_t *ret_fds);
+	int64_t (*send)(void *ctx, int fd, const void *buffer, size_t length, const int *fds, uint32_t n);
+	int (*nonblock)(void *ctx, int fd);
+	int (*epoll_new)(void *ctx);
+	int (*epoll_set)(void *ctx, int epoll, int op, int fd, uint32_t events, uint64_t data);
+	int (*epoll_look)(void *ctx, int epoll, struct epoll_event *events, int max); /* how many are ready now */
 	int64_t (*write)(void *ctx, int fd, const void *buffer, size_t length);
-	int64_t (*ioctl)(void *ctx, int fd, unsigned long request, void *arg);
+	int64_t (*ioctl)(void *ctx, int fd, unsigned long request, void *arg); /* EINTR is the caller's */
 	int (*map_file)(void *ctx, int fd, size_t length,
 			void **ret_addr); /* MAP_SHARED from offset 0, read and write */
-	int (*map_shared)(void *ctx, int fd, uint64_t offset, size_t length,
-			  void **ret_addr); /* the same, from offset */
 	/* open, for what may wait and knows no O_NONBLOCK: -ETIMEDOUT after timeout_ns; a child process tries it first */
 	int (*open_within)(void *ctx, const char *path, int flags, int64_t timeout_ns);
 };

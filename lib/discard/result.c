@@ -147,8 +147,9 @@ const char *ph_why_text(uint32_t why)
 		[PAGEHINT_WHY_LIMIT] = "it would have more memory than it may",
 		[PAGEHINT_WHY_NO_MEMORY] = "the layer below has no memory of this kind",
 		[PAGEHINT_WHY_PRESENT] = "it was there already",
-		[PAGEHINT_WHY_MAPPED] = "freed once the last one who maps it has let go",
+		[PAGEHINT_WHY_MAPPED] = "somebody else has it mapped",
 		[PAGEHINT_WHY_UNSCRUBBED] = "it could not be wiped, so it was not given away",
+		[PAGEHINT_WHY_IN_FLIGHT] = "a pager is bringing these pages",
 	};
 	return why < PAGEHINT_WHY_COUNT && text[why] != NULL ? text[why] : "?";
 }

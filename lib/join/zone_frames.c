@@ -19,6 +19,7 @@
 #define LOOK_WORDS 64u /* granules are looked at in windows of so many words */
 #define WINDOW (UINT64_C(64) * LOOK_WORDS)
 #define PIECE_ORDER 4u      /* 64 KiB of 4 KiB frames: below that a fresh granule is the smaller loss */
+#define PIECES_EVERY 64u    /* takes between two looks for pieces, while there are none */
 #define WINDOWS_A_TAKE 256u /* a bound on one call; the cursor remembers */
 
 struct order_of {
@@ -89,19 +90,22 @@ static void take_granules(struct order_of *o, uint64_t *cursor, uint64_t frames,
 	}
 }
 
-/* Blocks of exactly the orders [least, below) that lie about, the largest first. */
-static void take_pieces(struct order_of *o, uint32_t least, uint32_t below)
+/* Blocks of exactly the orders [least, below) that lie about, the largest first. Returns 0 when none does, of any order. */
+static int take_pieces(struct order_of *o, uint32_t least, uint32_t below)
 {
-	uint64_t blocks[PAGEHINT_ORDER_MAX + 1], frame;
+	uint64_t blocks[PAGEHINT_ORDER_MAX + 1], frame, seen = 0;
 	if (is_full(o))
-		return;
+		return 1;
 	pagehint_zone_free_orders(o->zone, blocks);
+	for (uint32_t order = 0; order < below; order++)
+		seen |= blocks[order];
 	for (uint32_t order = below; order-- > least;)
 		for (; blocks[order] != 0 && o->left >= UINT64_C(1) << order && !is_full(o); blocks[order]--) {
 			if (pagehint_zone_alloc(o->zone, order, &frame) != 0)
 				break;
 			append(o, frame, UINT64_C(1) << order);
 		}
+	return seen != 0;
 }
 
 /* Frames that may go: all that are free but those to be left. */
@@ -113,23 +117,36 @@ static uint64_t spare(const struct pagehint_driver_zone *from)
 	return stats.free - from->keep;
 }
 
+/* Everything but the first choice; `pieces`: whether to look for any, which means a look at the whole zone. */
+static void take_the_rest(struct order_of *o, struct pagehint_driver_zone *from, int pieces)
+{
+	uint32_t granule = pagehint_zone_granule_order(o->zone);
+	uint64_t whole = UINT64_C(1) << granule;
+	if (pieces && !take_pieces(o, PIECE_ORDER < granule ? PIECE_ORDER : granule, granule)) {
+		from->pause = PIECES_EVERY;
+		pieces = 0;
+	}
+	if (o->left < whole)
+		take_granules(o, &from->cursor, o->left, 0);
+	take_granules(o, &from->cursor, whole, 1);
+	if (pieces)
+		(void)take_pieces(o, 0, granule);
+	if (o->left < whole)
+		take_granules(o, &from->cursor, o->left, 1);
+}
+
 static int take(void *ctx, uint32_t what_for, uint64_t frames, struct pagehint_run *runs, uint32_t max, uint32_t *ret_n)
 {
 	struct pagehint_driver_zone *from = ctx;
 	uint64_t most = spare(from);
 	struct order_of o = { .zone = from->zone, .left = frames < most ? frames : most, .runs = runs, .max = max };
-	uint32_t granule = pagehint_zone_granule_order(from->zone);
-	uint32_t piece = PIECE_ORDER < granule ? PIECE_ORDER : granule;
-	uint64_t whole = UINT64_C(1) << granule;
-	take_granules(&o, &from->cursor, whole, 0);
+	take_granules(&o, &from->cursor, UINT64_C(1) << pagehint_zone_granule_order(from->zone), 0);
 	if (what_for == PAGEHINT_DRIVER_FOR_BALLOON) {
-		take_pieces(&o, piece, granule);
-		if (o.left < whole)
-			take_granules(&o, &from->cursor, o.left, 0);
-		take_granules(&o, &from->cursor, whole, 1);
-		take_pieces(&o, 0, granule);
-		if (o.left < whole)
-			take_granules(&o, &from->cursor, o.left, 1);
+		int pieces = from->pause == 0;
+		from->pause -= !pieces;
+		take_the_rest(&o, from, pieces);
+		if (o.n == 0 && !pieces)
+			take_the_rest(&o, from, 1); /* before it is said that there is nothing */
 	}
 	if (o.n == 0)
 		return most == 0 && pagehint_zone_hidden(from->zone) != 0 ? -EAGAIN : -ENOSPC;

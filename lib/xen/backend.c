@@ -8,6 +8,7 @@
 
 #include "base/opts.h"
 #include "discard/backend.h"
+#include "memory/map.h"
 #include "xen/abi.h"
 #include "xen/ledger.h"
 #include "xen/reservation.h"
@@ -49,6 +50,19 @@ static int xen_populate(void *ctx, const struct pagehint_run *runs, uint32_t n, 
 	return r;
 }
 
+/* Of own memory: another region may be pinned, or not be locked, and a run that reached into it would end in two ways. */
+static int own_extent(void *ctx, uint64_t frame, uint64_t *ret_frames, uint64_t *ret_least_bytes)
+{
+	const struct pagehint_xen *x = ctx;
+	struct ph_region region;
+	int r = ph_map_find(x->memory, frame, &region);
+	if (r < 0)
+		return r;
+	*ret_frames = region.frames - (frame - region.frame);
+	*ret_least_bytes = PH_XEN_FRAME_BYTES;
+	return 0;
+}
+
 static void xen_explain(void *ctx, const struct pagehint_sink *sink)
 {
 	struct pagehint_xen *x = ctx;
@@ -79,7 +93,7 @@ static void xen_destroy(void *ctx)
 int pagehint_xen_backend_new(struct pagehint_xen *xen, const struct pagehint_backend_opts *opts,
 			     struct pagehint_backend **ret_backend)
 {
-	static const struct pagehint_backend_ops ops = {
+	struct pagehint_backend_ops ops = {
 		.struct_size = sizeof(ops),
 		.name = "xen",
 		.max_runs = MAX_RUNS,
@@ -95,6 +109,8 @@ int pagehint_xen_backend_new(struct pagehint_xen *xen, const struct pagehint_bac
 	int r = PH_OPTS_IN(how, opts);
 	if (r < 0)
 		return r;
+	if (xen->kind == PAGEHINT_XEN_OWN)
+		ops.extent = own_extent;
 	if (how.frame_shift != 0 && how.frame_shift != PH_XEN_FRAME_SHIFT)
 		return -EINVAL;
 	how.struct_size = sizeof(how);

@@ -39,8 +39,14 @@ int ph_xen_covers(const struct pagehint_xen *x, const struct pagehint_run *run)
 	return pagehint_bitmap_test(x->present, end - 1) < 0 ? -ERANGE : 0;
 }
 
+/* Frames outside the table are not looked at one by one: there may be any number of them. */
 static int next_in_table(const struct pagehint_xen *x, int wanted, uint64_t from, uint64_t to, struct pagehint_run *ret)
 {
+	const uint64_t end = x->p2m_first + x->p2m_frames;
+	if (wanted) {
+		from = from < x->p2m_first ? x->p2m_first : from;
+		to = to < end ? to : end;
+	}
 	while (from < to && has(x, from) != wanted)
 		from++;
 	ret->frame = from;

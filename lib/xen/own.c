@@ -8,6 +8,7 @@
 #include "xen/abi.h"
 
 #define ENTRY_PRESENT (UINT64_C(1) << 63)
+#define ENTRY_ALONE (UINT64_C(1) << 56) /* mapped once, here; never said of the page of zeroes */
 #define ENTRY_FRAME ((UINT64_C(1) << 55) - 1)
 
 static int read_names(struct pagehint_xen *x, uint64_t addr, uint32_t n)
@@ -26,11 +27,37 @@ static int read_names(struct pagehint_xen *x, uint64_t addr, uint32_t n)
 	return (uint64_t)got == bytes ? 0 : -EIO;
 }
 
+static int is_present(const struct pagehint_xen *x, uint32_t i)
+{
+	return (x->pagemap_entries[i] & ENTRY_PRESENT) != 0;
+}
+
+/*
+ * Names of n pages, wiped unless that is not wanted. A write may put another page there (what a fork shares is copied, the page
+ * of zeroes is replaced), so names are read again after it: the old one is somebody else's. Nothing is wiped in vain.
+ */
+static int wipe_and_name(struct pagehint_xen *x, uint64_t addr, uint32_t n)
+{
+	int r = read_names(x, addr, n);
+	for (uint32_t i = 0; r == 0 && i < n; i++)
+		if (is_present(x, i) && (x->pagemap_entries[i] & ENTRY_FRAME) == 0)
+			r = -EPERM; /* numbers are hidden from us */
+	if (r < 0 || (x->flags & PAGEHINT_XEN_NO_SCRUB) != 0)
+		return r;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!is_present(x, i))
+			continue;
+		memset((void *)(uintptr_t)(addr + (uint64_t)i * PH_XEN_FRAME_BYTES), 0, PH_XEN_FRAME_BYTES);
+		x->stats.scrubbed++;
+	}
+	return read_names(x, addr, n);
+}
+
 /* At most a batch of frames, mapped one after another. */
 static void release_part(struct ph_xen_release *r, uint32_t index, uint64_t frame, uint64_t addr, uint32_t n)
 {
 	struct pagehint_xen *x = r->x;
-	int error = read_names(x, addr, n);
+	int error = wipe_and_name(x, addr, n);
 	if (error < 0) {
 		r->stop = ph_xen_refused(error);
 		ph_xen_release_not_tried(r, index, n);
@@ -42,24 +69,17 @@ static void release_part(struct ph_xen_release *r, uint32_t index, uint64_t fram
 			ph_xen_release_not_tried(r, index, n - i);
 			return;
 		}
-		if ((x->pagemap_entries[i] & ENTRY_PRESENT) == 0) {
+		if (!is_present(x, i) || name == 0)
 			ph_xen_release_kept(r, index, 1, PAGEHINT_WHY_CANNOT); /* no page to give */
-		} else if (name == 0) {
-			r->stop = ph_xen_refused(-EPERM); /* numbers are hidden from us */
-			ph_xen_release_not_tried(r, index, n - i);
-			return;
-		} else {
-			if ((x->flags & PAGEHINT_XEN_NO_SCRUB) == 0) {
-				memset((void *)(uintptr_t)(addr + (uint64_t)i * PH_XEN_FRAME_BYTES), 0,
-				       PH_XEN_FRAME_BYTES);
-				x->stats.scrubbed++;
-			}
+		else if ((x->pagemap_entries[i] & ENTRY_ALONE) == 0)
+			ph_xen_release_kept(r, index, 1, PAGEHINT_WHY_MAPPED); /* not ours alone */
+		else
 			ph_xen_release_add(r, index, frame + i, name);
-		}
 	}
 }
 
-void ph_xen_own_release(struct ph_xen_release *r, uint32_t index, const struct pagehint_run *run)
+/* Frames that lie in one region, or in none. */
+static void release_in_region(struct ph_xen_release *r, uint32_t index, const struct pagehint_run *run)
 {
 	struct pagehint_xen *x = r->x;
 	struct ph_region region;
@@ -87,4 +107,23 @@ void ph_xen_own_release(struct ph_xen_release *r, uint32_t index, const struct p
 	}
 	ph_xen_release_flush(r);
 	ph_map_leave(x->memory, region.id);
+}
+
+void ph_xen_own_release(struct ph_xen_release *r, uint32_t index, const struct pagehint_run *run)
+{
+	struct pagehint_run left = *run;
+	while (left.frames > 0) {
+		struct ph_region region;
+		uint64_t end = left.frame + left.frames;
+		if (ph_map_find_next(r->x->memory, left.frame, &region) == 0) {
+			uint64_t border = region.frame > left.frame ? region.frame : region.frame + region.frames;
+			end = border < end ? border : end;
+		}
+		const struct pagehint_run part = { left.frame, end - left.frame };
+		if (r->stop.error != 0)
+			ph_xen_release_not_tried(r, index, part.frames);
+		else
+			release_in_region(r, index, &part);
+		left = (struct pagehint_run) { end, left.frames - part.frames };
+	}
 }

@@ -2,8 +2,9 @@
  * own: a guest's own memory: what the hypervisor calls the page behind an address of this process.
  *
  * The problem: the guest frame number of a page is in pagemap alone, and only as long as the page does not move. Why this
- * shape: looked up anew for every discard, wiped through the mapping at once, and remembered in p2m while the frame is out.
- * Only locked memory is taken: the kernel would otherwise swap a page in whose frame is gone.
+ * shape: wiped through the mapping, looked up anew for every discard (after the wiping, which may put another page there), and
+ * remembered in p2m while the frame is out. Only locked memory is taken, since the kernel would otherwise swap a page in whose
+ * frame is gone; and only pages that nobody else has mapped, since a frame that goes is gone for all of them.
  * Source: proc_pid_pagemap(5)
  */
 #ifndef PH_XEN_OWN_H

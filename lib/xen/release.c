@@ -94,13 +94,25 @@ static void took(struct ph_xen_release *r, uint32_t n)
 	drop(r, n);
 }
 
-/* Frames that could not be wiped leave the batch: what they hold must not be seen by others. */
+/*
+ * Frames that could not be wiped leave the batch: what they hold must not be seen by others. None could: then it is asked
+ * whether the domain is there at all, since nobody says so otherwise.
+ */
 static void scrub(struct ph_xen_release *r)
 {
 	struct pagehint_xen *x = r->x;
-	uint32_t kept = 0;
+	uint32_t kept = 0, bad = 0;
 	memset(x->errors, 0, r->n * sizeof(x->errors[0]));
 	int all = x->calls.zero(x->ctx, x->domid, x->extents, r->n, x->errors);
+	for (uint32_t i = 0; i < r->n; i++)
+		bad += all < 0 || x->errors[i] != 0;
+	if (bad == r->n) {
+		int64_t current = ph_xen_ask(x, PH_XEN_CURRENT);
+		if (current < 0) {
+			r->stop = ph_xen_refused(current);
+			return;
+		}
+	}
 	for (uint32_t i = 0; i < r->n; i++) {
 		if (all < 0 || x->errors[i] != 0) {
 			ph_xen_release_kept(r, x->run_of[i], 1, PAGEHINT_WHY_UNSCRUBBED);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "xen/abi.h"
 #include "xen/privcmd.h"
 
 #define DIRECTORY "/sys/devices/system/xen_memory/xen_memory0/"
@@ -40,10 +41,10 @@ int ph_xen_get_target_with(const struct ph_sys *sys, uint64_t *ret_target, uint6
 	return 0;
 }
 
-static int write_kib(const struct ph_sys *sys, uint64_t bytes)
+static int write_frames(const struct ph_sys *sys, uint64_t frames)
 {
 	char text[32];
-	int length = snprintf(text, sizeof(text), "%" PRIu64, bytes >> 10);
+	int length = snprintf(text, sizeof(text), "%" PRIu64, frames << (PH_XEN_FRAME_SHIFT - 10));
 	int fd = sys->open(sys->ctx, DIRECTORY "target_kb", O_WRONLY);
 	if (fd < 0)
 		return fd == -ENOENT ? -ENODEV : fd;
@@ -55,10 +56,13 @@ static int write_kib(const struct ph_sys *sys, uint64_t bytes)
 int ph_xen_set_target_with(const struct ph_sys *sys, uint64_t bytes, uint64_t least, uint64_t most,
 			   uint64_t *ret_target)
 {
-	if (least > most || most == 0)
+	/* the driver drops what is no whole frame, which must not lead it below `least` */
+	const uint64_t low = least / PH_XEN_FRAME_BYTES + (least % PH_XEN_FRAME_BYTES != 0),
+		       high = most >> PH_XEN_FRAME_SHIFT;
+	const uint64_t frames = bytes >> PH_XEN_FRAME_SHIFT;
+	if (low > high || high == 0)
 		return -EINVAL;
-	bytes = bytes < least ? least : bytes > most ? most : bytes;
-	int r = write_kib(sys, bytes);
+	int r = write_frames(sys, frames < low ? low : frames > high ? high : frames);
 	if (r == 0 && ret_target != NULL)
 		r = ph_xen_get_target_with(sys, ret_target, NULL);
 	return r;

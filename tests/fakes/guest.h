@@ -144,6 +144,7 @@ struct guest_blob guest_save(struct guest *g);
 void guest_replace(struct guest *g, uint64_t clock);
 
 /* ---- the backend ---- */
+struct pagehint_backend *guest_make_backend(struct guest *g);
 void guest_answer(struct guest *g, uint32_t batches);
 
 #endif

@@ -2,7 +2,7 @@
  * What is counted: loops of the calls that every allocation pays for, each in a function of its own so that callgrind can be
  * told to collect inside it alone. Everything has been used once before (pages, words, the dynamic linker's tables).
  *
- * usage: hot_paths pairs | bulk [untracked]; prints how many operations the counted function did
+ * usage: hot_paths pairs | bulk | bulk9 [untracked]; prints how many operations the counted function did
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,9 +14,11 @@
 #define STRETCH 16u /* frames in hand at once: a part of a word, so that all come from the cache and go to it */
 #define STRETCHES 500u
 #define FRAMES (UINT64_C(1) << 16)
+#define BLOCKS 1024u /* of order 9: two sections */
 
 void count_pairs(struct pagehint_cache *cache, uint64_t *failed);
 void count_bulk(struct pagehint_cache *cache, uint64_t *failed);
+void count_bulk9(struct pagehint_cache *cache, uint64_t *failed);
 
 __attribute__((noinline)) void count_pairs(struct pagehint_cache *cache, uint64_t *failed)
 {
@@ -34,6 +36,25 @@ __attribute__((noinline)) void count_bulk(struct pagehint_cache *cache, uint64_t
 	uint64_t frame;
 	for (uint64_t i = 0; i < FRAMES; i++)
 		*failed += pagehint_cache_alloc(cache, 0, &frame) != 0;
+}
+
+__attribute__((noinline)) void count_bulk9(struct pagehint_cache *cache, uint64_t *failed)
+{
+	uint64_t frame;
+	for (unsigned i = 0; i < BLOCKS; i++)
+		*failed += pagehint_cache_alloc(cache, 9, &frame) != 0;
+}
+
+static int warm_up_blocks(struct pagehint_cache *cache)
+{
+	uint64_t frames[BLOCKS];
+	int failed = 0;
+	for (unsigned i = 0; i < BLOCKS; i++)
+		failed |= pagehint_cache_alloc(cache, 9, &frames[i]);
+	for (unsigned i = 0; i < BLOCKS && failed == 0; i++)
+		failed |= pagehint_cache_free(cache, frames[i], 9);
+	pagehint_cache_drain(cache);
+	return failed;
 }
 
 /* Allocates all, frees all: the zone is as new, and warm. */
@@ -55,16 +76,21 @@ static int warm_up(struct pagehint_zone *zone, struct pagehint_cache *cache)
 
 int main(int argc, char **argv)
 {
-	struct pagehint_zone_opts opts = { .struct_size = sizeof(opts), .max_sections = 1 };
+	struct pagehint_zone_opts opts = { .struct_size = sizeof(opts), .max_sections = 2 };
 	struct pagehint_zone *zone;
 	struct pagehint_cache *cache;
 	uint64_t failed = 0, ops = FRAMES;
 	if (argc > 2 && strcmp(argv[2], "untracked") == 0)
 		opts.flags = PAGEHINT_ZONE_UNTRACKED;
-	if (pagehint_zone_new(&opts, &zone) != 0 || pagehint_zone_add(zone, 0, FRAMES) != 0 ||
-	    pagehint_cache_open(zone, &cache) != 0 || warm_up(zone, cache) != 0)
+	int blocks = argc > 1 && strcmp(argv[1], "bulk9") == 0;
+	if (pagehint_zone_new(&opts, &zone) != 0 ||
+	    pagehint_zone_add(zone, 0, blocks ? (uint64_t)BLOCKS << 9 : FRAMES) != 0 ||
+	    pagehint_cache_open(zone, &cache) != 0 || (blocks ? warm_up_blocks(cache) : warm_up(zone, cache)) != 0)
 		return 1;
-	if (argc > 1 && strcmp(argv[1], "pairs") == 0) {
+	if (blocks) {
+		ops = BLOCKS;
+		count_bulk9(cache, &failed);
+	} else if (argc > 1 && strcmp(argv[1], "pairs") == 0) {
 		ops = STRETCHES * STRETCH;
 		count_pairs(cache, &failed);
 	} else if (argc > 1 && strcmp(argv[1], "bulk") == 0) {

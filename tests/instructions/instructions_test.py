@@ -34,6 +34,9 @@ class Instructions(unittest.TestCase):
     def test_bulk(self):
         self.assertLessEqual(per_op("bulk"), 80)
 
+    def test_bulk_of_blocks(self):
+        self.assertLessEqual(per_op("bulk9"), 500)
+
     def test_untracked_costs_less(self):
         self.assertLess(per_op("pairs", "untracked"), per_op("pairs"))
         self.assertLess(per_op("bulk", "untracked"), per_op("bulk"))

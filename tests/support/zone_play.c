@@ -24,10 +24,10 @@ static struct pagehint_run part[TURN_THREADS]; /* GIVE_FRONT, GIVE_REST: what wa
 static void take_block(uint32_t who, const struct play_step *s)
 {
 	uint64_t frame = UINT64_MAX;
-	uint32_t order = s->what == CACHE_TAKE ? 0 : (uint32_t)s->n;
+	uint32_t order = (uint32_t)s->n;
 	witness_wants(who, order, 0, UINT64_C(1) << order);
 	int r = s->what == CACHE_TAKE
-			? pagehint_cache_alloc(caches[who], 0, &frame)
+			? pagehint_cache_alloc(caches[who], order, &frame)
 			: pagehint_scrub_alloc(zone, order, s->what == TAKE_ZERO ? PAGEHINT_ALLOC_ZERO : 0,
 					       &bytes_scrubber, &frame);
 	if (r == 0 && s->what == TAKE_ZERO)
@@ -98,7 +98,7 @@ static void give(uint32_t who, const struct play_step *s)
 		return; /* it got nothing */
 	bytes_write(h->frame, h->frames);
 	witness_gives(h);
-	witness_gave(h, s->what == CACHE_GIVE ? pagehint_cache_free(caches[who], h->frame, 0) : give_back(h));
+	witness_gave(h, s->what == CACHE_GIVE ? pagehint_cache_free(caches[who], h->frame, h->order) : give_back(h));
 }
 
 static void give_twice(uint32_t who, const struct play_step *s)

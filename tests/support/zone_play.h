@@ -18,7 +18,7 @@
  *   runs n [1]        n frames in runs; 1 = more than there are
  *   contig n          n adjacent frames
  *   reserve n m       frames [n, n + m)
- *   cache-take        a frame through the thread's cache
+ *   cache-take [n]    the same as take through the thread's cache
  *   give              the newest thing of one's own
  *   cache-give        the same, through one's cache
  *   give-old n        the n-th thing from before the play

@@ -6,8 +6,8 @@
 #include "alloc/sets.h"
 #include "support/turns.h"
 
-#define GROUP 64u      /* frames that come and go together */
-#define MAX_GROUPS 64u /* only the first groups of a section are ever used by a play, and its first frames */
+#define GROUP 64u       /* frames that come and go together */
+#define MAX_GROUPS 128u /* only the first groups of a section are ever used by a play, and its first frames */
 #define SECTIONS 3u
 #define MAX_GRANULES 64u
 #define MAX_TAKES 64u

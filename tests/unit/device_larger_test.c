@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "fakes/guest.h"
+#include "virtio/device.h"
 
 #define F ((uint32_t)GUEST_FREE)
 #define RUN(page, pages) ((struct pagehint_run) { (page), (pages) })
@@ -163,6 +164,41 @@ static void frames_above_4_kib_are_discarded_in_their_own_unit(void **state)
 	guest_close(g);
 }
 
+/* a part named again after its page went must not be remembered for the next time */
+static void a_part_named_after_its_page_went_is_not_remembered(void **state)
+{
+	(void)state;
+	struct guest_how how = { .host_page_shift = 14 };
+	struct guest *g = guest_open(&how);
+	uint32_t pfns[2] = { F + 8, F + 10 };
+	guest_boot(g, 0);
+	give_and_inflate(g, F + 9, 3);
+	guest_give(g, F + 8, 1);
+	guest_inflate(g, pfns, 2); /* the first completes the page, the second is in it */
+	guest_expect(g, &RUN(F + 8, 4), 1);
+	assert_int_equal(guest_stats(g).partial_pages, 0);
+	assert_int_equal(guest_dropped(g, PAGEHINT_DEVICE_DROP_DUPLICATE), 1);
+	guest_check(g);
+	guest_close(g);
+}
+
+/* where larger pages lie is a question of addresses here, not of the guest's */
+static void larger_pages_align_as_the_backing_does(void **state)
+{
+	(void)state;
+	const struct ph_place place = { .id = 3, .page = 100, .pages = 40, .base = 5, .granule = 8, .host = 1 };
+	struct ph_partial_page larger;
+	for (uint64_t page = 100; page < 140; page++) {
+		uint64_t at = page - 100 + 5;
+		int whole = at / 8 * 8 >= 5 && at / 8 * 8 + 8 <= 45;
+		assert_int_equal(ph_device_larger(&place, page, &larger), whole ? 0 : -1);
+		assert_int_equal(larger.first, at / 8 * 8);
+		assert_int_equal(larger.region, 3);
+	}
+	const struct ph_place small = { .id = 3, .page = 100, .pages = 4, .base = 0, .granule = 8, .host = 1 };
+	assert_int_equal(ph_device_larger(&small, 100, &larger), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +209,8 @@ int main(void)
 		cmocka_unit_test(a_region_takes_its_parts_with_it),
 		cmocka_unit_test(a_full_table_forgets_and_never_lies),
 		cmocka_unit_test(frames_above_4_kib_are_discarded_in_their_own_unit),
+		cmocka_unit_test(a_part_named_after_its_page_went_is_not_remembered),
+		cmocka_unit_test(larger_pages_align_as_the_backing_does),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,30 @@ static void test_a_take_that_is_wrong_is_given_back(void **state)
 	dev_delete(d);
 }
 
+static void test_rings_that_take_few_requests(void **state)
+{
+	(void)state;
+	struct dev *d = dev_new();
+	uint64_t deadline;
+	d->queue_max[0] = d->queue_max[1] = 2;
+	d->run_frames = 100; /* several runs a request, so that what is undone has an order */
+	dev_start(d);
+	dev_target(d, 9000);
+	assert_int_equal(dev_step(d, 2, &deadline), 0);
+	assert_int_equal(d->with_driver, 2 * 1024); /* the third request was undone */
+	assert_int_equal(dev_stats(d).inflating, 2 * 1024);
+	dev_settle(d, 3);
+	assert_int_equal(actual(d), 9000);
+	dev_target(d, 10);
+	assert_int_equal(dev_step(d, 4, &deadline), 0);
+	assert_int_equal(dev_stats(d).deflating, 2 * 1024);
+	assert_int_equal(dev_stats(d).held, 9000 - 2 * 1024);
+	dev_settle(d, 5);
+	assert_int_equal(d->with_driver, 10);
+	assert_int_equal(d->told_n, 10);
+	dev_delete(d);
+}
+
 static void test_room_for_runs_is_a_bound(void **state)
 {
 	(void)state;
@@ -287,6 +311,7 @@ int main(void)
 		cmocka_unit_test(test_before_inflate_comes_first_and_once),
 		cmocka_unit_test(test_a_stuck_balloon_is_quiet),
 		cmocka_unit_test(test_a_take_that_is_wrong_is_given_back),
+		cmocka_unit_test(test_rings_that_take_few_requests),
 		cmocka_unit_test(test_room_for_runs_is_a_bound),
 		cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test(test_out_of_memory_and_must_tell_host),

@@ -188,6 +188,25 @@ static void test_what_is_to_be_kept_stays(void **state)
 	close_zone(FRAMES);
 }
 
+static void test_pieces_that_turn_up_later(void **state)
+{
+	(void)state;
+	static struct taken t;
+	memset(&t, 0, sizeof(t));
+	open_zone(FRAMES);
+	uint64_t piece = use(3), rest = use(9);
+	take_all(&t, FRAMES - 1024); /* nothing lies about but what is left of the piece's granule */
+	take_all(&t, FRAMES - 512 - 8);
+	from.pause = 64;
+	assert_int_equal(pagehint_zone_free(zone, piece, 3), 0);
+	take_all(&t, FRAMES - 512); /* found at once: there is nothing else */
+	assert_int_equal(from.pause, 63);
+	assert_int_equal(take_some(&t, PAGEHINT_DRIVER_FOR_BALLOON, 1), -ENOSPC);
+	give_all(&t);
+	assert_int_equal(pagehint_zone_free(zone, rest, 9), 0);
+	close_zone(FRAMES);
+}
+
 static void test_a_zone_with_holes(void **state)
 {
 	(void)state;
@@ -234,6 +253,7 @@ int main(void)
 		cmocka_unit_test(test_the_rest_of_a_target),
 		cmocka_unit_test(test_hints_are_of_whole_granules_that_hold_memory),
 		cmocka_unit_test(test_what_is_to_be_kept_stays),
+		cmocka_unit_test(test_pieces_that_turn_up_later),
 		cmocka_unit_test(test_a_zone_with_holes),
 		cmocka_unit_test(test_frames_that_are_elsewhere_may_come_back),
 	};

@@ -15,7 +15,7 @@
 
 #include <pagehint/pagehint.h>
 
-#define EVERYBODY (PAGEHINT_SYSCALLS_CORE | PAGEHINT_SYSCALLS_MAP | PAGEHINT_SYSCALLS_MADVISE)
+#define EVERYBODY (PAGEHINT_SYSCALLS_CORE | PAGEHINT_SYSCALLS_MAP | PAGEHINT_SYSCALLS_MADVISE | PAGEHINT_SYSCALLS_PAGER)
 #define MAX 200
 
 static struct pagehint_syscall rules[MAX];
@@ -43,7 +43,7 @@ static int allowed(uint32_t who, long nr, const uint64_t args[6])
 static void test_shape(void **state)
 {
 	(void)state;
-	uint32_t n = load(EVERYBODY), core, map, madvise;
+	uint32_t n = load(EVERYBODY), core, map, madvise, pager;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct pagehint_syscall *r = &rules[i];
 		assert_true(r->arg < 6);
@@ -57,7 +57,8 @@ static void test_shape(void **state)
 	core = load(PAGEHINT_SYSCALLS_CORE);
 	map = load(PAGEHINT_SYSCALLS_MAP);
 	madvise = load(PAGEHINT_SYSCALLS_MADVISE);
-	assert_true(core < n && map < n && madvise < n && core + map + madvise >= n);
+	pager = load(PAGEHINT_SYSCALLS_PAGER);
+	assert_true(core < n && map < n && madvise < n && pager < n && core + map + madvise + pager >= n);
 }
 
 static void test_room(void **state)
@@ -73,7 +74,7 @@ static void test_room(void **state)
 	assert_int_equal(pagehint_syscalls(EVERYBODY, NULL, 0, &n), 0);
 	n = 9;
 	assert_int_equal(pagehint_syscalls(0, few, 2, &n), -EINVAL);
-	assert_int_equal(pagehint_syscalls(8, few, 2, &n), -EINVAL);
+	assert_int_equal(pagehint_syscalls(1u << 30, few, 2, &n), -EINVAL);
 	assert_int_equal(pagehint_syscalls(EVERYBODY, NULL, 2, &n), -EINVAL);
 	assert_int_equal(pagehint_syscalls(EVERYBODY, few, 2, NULL), -EINVAL);
 	assert_int_equal(n, 9);
@@ -110,6 +111,8 @@ static void test_values(void **state)
 	assert_false(ALLOWED(map | core, SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, own | MAP_FIXED, UINT64_MAX, 0));
 	assert_false(ALLOWED(EVERYBODY, SYS_mmap, 0, 4096, PROT_READ, MAP_SHARED, 3, 0));
 #endif
+	assert_true(ALLOWED(PAGEHINT_SYSCALLS_PAGER, SYS_ioctl, 3, 0xc028aa03u)); /* UFFDIO_COPY */
+	assert_false(ALLOWED(EVERYBODY, SYS_ioctl, 3, 0x5412));                   /* TIOCSTI */
 	assert_false(ALLOWED(EVERYBODY, SYS_write, 1, 0, 1));
 	assert_false(ALLOWED(EVERYBODY, SYS_execve, 0));
 	assert_false(ALLOWED(EVERYBODY, SYS_clone, 0));
@@ -146,6 +149,7 @@ static void test_version(void **state)
 		 PAGEHINT_VERSION_PATCH);
 	assert_string_equal(pagehint_version(), want);
 	assert_true(pagehint_features() & PAGEHINT_FEATURE_MADVISE);
+	assert_true(pagehint_features() & PAGEHINT_FEATURE_PAGER);
 }
 
 int main(void)

@@ -259,6 +259,16 @@ static void test_target(void **test)
 	assert_int_equal(target, 64 * mib); /* clamped on either side */
 	assert_int_equal(ph_xen_set_target_with(&os.sys, UINT64_MAX, 64 * mib, 1024 * mib, &target), 0);
 	assert_int_equal(target, 1024 * mib);
+	/* whole frames, and never out of the bounds because of that */
+	assert_int_equal(ph_xen_set_target_with(&os.sys, 5 * mib + 4095, 0, mib << 10, &target), 0);
+	assert_int_equal(target, 5 * mib);
+	assert_int_equal(ph_xen_set_target_with(&os.sys, 0, 64 * mib + 1, 1024 * mib, &target), 0);
+	assert_int_equal(target, 64 * mib + 4096);
+	assert_int_equal(ph_xen_set_target_with(&os.sys, UINT64_MAX, 0, 64 * mib - 1, &target), 0);
+	assert_int_equal(target, 64 * mib - 4096);
+	assert_int_equal(ph_xen_set_target_with(&os.sys, 5 * mib, 4097, 8191, &target), -EINVAL);
+	assert_int_equal(ph_xen_set_target_with(&os.sys, 5 * mib, 0, 4095, &target), -EINVAL);
+	assert_int_equal(ph_xen_set_target_with(&os.sys, 5 * mib, UINT64_MAX, UINT64_MAX, &target), -EINVAL);
 	assert_int_equal(ph_xen_set_target_with(&os.sys, 1, 2, 1, &target), -EINVAL);
 	assert_int_equal(ph_xen_set_target_with(&os.sys, 0, 0, 0, &target), -EINVAL);
 	const char *wrong[] = { "", "x", "12x", "-5", "99999999999999999999" };
@@ -270,7 +280,7 @@ static void test_target(void **test)
 	}
 	os.file[TARGET].path = NULL;
 	assert_int_equal(ph_xen_get_target_with(&os.sys, &target, NULL), -ENODEV);
-	assert_int_equal(ph_xen_set_target_with(&os.sys, 1, 0, 1, NULL), -ENODEV);
+	assert_int_equal(ph_xen_set_target_with(&os.sys, 1, 0, 4096, NULL), -ENODEV);
 }
 
 /* A pipe that nobody writes to keeps its reader waiting in open(): as a device does whose daemon is not there. */

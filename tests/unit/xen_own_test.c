@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include <pagehint/backend.h>
 #include <pagehint/map.h>
 
 #include "fakes/fake_xen.h"
@@ -21,14 +22,28 @@
 #define AT 5000u
 #define NAME(i) (300000 + (uint64_t)(i)*7 % 1601) /* where a page lies in the guest: anywhere */
 #define PAGEMAP_FD 50
+#define ALONE (UINT64_C(1) << 56)
+#define OTHERS UINT64_C(400000) /* a page that a fork, or everybody (the page of zeroes), has mapped, too */
 
 static struct fake_xen fake;
 static struct pagehint_map *map;
 static struct pagehint_xen *xen;
 static unsigned char *memory;
-static uint64_t out[FRAMES], id;
+static uint64_t out[FRAMES], id, second;
 static int opens, hidden, pagemap_error;
 static unsigned absent = UINT32_MAX;
+static unsigned shared_from, shared_to; /* pages that lie at OTHERS until they are written to */
+
+/* What a write does to a page that is shared for reading: another page takes its place. */
+static uint64_t entry(uint64_t i)
+{
+	const unsigned char *page = memory + i * 4096;
+	if (i == absent)
+		return 0;
+	if (i >= shared_from && i < shared_to && page[0] == 0xa5)
+		return UINT64_C(1) << 63 | OTHERS;
+	return UINT64_C(1) << 63 | ALONE | (hidden ? 0 : NAME(i));
+}
 
 static int own_open(void *ctx, const char *path, int flags)
 {
@@ -56,7 +71,7 @@ static int64_t own_pread(void *ctx, int fd, void *buffer, size_t length, uint64_
 	if (pagemap_error != 0)
 		return pagemap_error;
 	for (uint64_t i = 0; i < length / 8; i++)
-		entries[i] = first + i == absent ? 0 : UINT64_C(1) << 63 | (hidden ? 0 : NAME(first + i));
+		entries[i] = entry(first + i);
 	return (int64_t)length;
 }
 
@@ -73,9 +88,10 @@ static int locked(void)
 	return syscall(SYS_mlock, memory, FRAMES * 4096) == 0; /* a sanitizer's mlock does nothing */
 }
 
-static int setup_with(int lock)
+/* In one region, or two: the second has the frames from `border` on. */
+static int setup_with(int lock, unsigned border, uint32_t flags)
 {
-	struct pagehint_region_desc region = { .struct_size = sizeof(region), .frame = AT, .frames = FRAMES, .fd = -1 };
+	struct pagehint_region_desc region = { .struct_size = sizeof(region), .frame = AT, .frames = border, .fd = -1 };
 	struct pagehint_xen_opts opts = { .struct_size = sizeof(opts),
 					  .domid = PAGEHINT_XEN_SELF,
 					  .kind = PAGEHINT_XEN_OWN,
@@ -83,6 +99,8 @@ static int setup_with(int lock)
 					  .p2m_first = AT,
 					  .p2m_frames = FRAMES };
 	hidden = pagemap_error = 0;
+	shared_from = shared_to = 0;
+	opts.flags = flags;
 	absent = UINT32_MAX;
 	memory = mmap(NULL, FRAMES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(memory != MAP_FAILED);
@@ -100,6 +118,12 @@ static int setup_with(int lock)
 	fake.host_total += FRAMES;
 	assert_int_equal(pagehint_map_new(NULL, &map), 0);
 	assert_int_equal(pagehint_map_add(map, &region, &id), 0);
+	if (border < FRAMES) {
+		region.frame = AT + border;
+		region.frames = FRAMES - border;
+		region.host_addr += (uint64_t)border * 4096;
+		assert_int_equal(pagehint_map_add(map, &region, &second), 0);
+	}
 	opts.memory = map;
 	assert_int_equal(ph_xen_new_with(&fake_xen_calls, &fake, &opts, &sys, &xen), 0);
 	return 0;
@@ -108,13 +132,25 @@ static int setup_with(int lock)
 static int setup(void **state)
 {
 	(void)state;
-	return setup_with(1);
+	return setup_with(1, FRAMES, 0);
 }
 
 static int setup_unlocked(void **state)
 {
 	(void)state;
-	return setup_with(0);
+	return setup_with(0, FRAMES, 0);
+}
+
+static int setup_no_scrub(void **state)
+{
+	(void)state;
+	return setup_with(1, FRAMES, PAGEHINT_XEN_NO_SCRUB);
+}
+
+static int setup_two(void **state)
+{
+	(void)state;
+	return setup_with(1, 700, 0);
 }
 
 static int teardown(void **state)
@@ -204,12 +240,73 @@ static void test_not_locked(void **state)
 	assert_int_equal(fake.current, FRAMES);
 }
 
+/* The page that was there before the wiping belongs to a child, or to everybody: the one that took its place goes. */
+static void test_shared_until_written(void **state)
+{
+	(void)state;
+	const struct pagehint_run run = { AT, 700 };
+	struct pagehint_outcome o;
+	fake.present[OTHERS] = 2;
+	shared_from = 5;
+	shared_to = 600;
+	assert_int_equal(pagehint_xen_reclaim(xen, &run, 1, &o, NULL), 0);
+	assert_int_equal(o.freed, 700 << 12);
+	assert_int_equal(fake.present[OTHERS], 2);
+	for (unsigned i = 0; i < 700; i++)
+		assert_true(out[i] == NAME(i) && fake.present[NAME(i)] == 0);
+}
+
+/* Without the wiping nothing takes its place. */
+static void test_shared(void **state)
+{
+	(void)state;
+	const struct pagehint_run run = { AT, 700 };
+	struct pagehint_outcome o;
+	fake.present[OTHERS] = 2;
+	shared_from = 5;
+	shared_to = 600;
+	assert_int_equal(pagehint_xen_reclaim(xen, &run, 1, &o, NULL), 0);
+	assert_int_equal(o.freed, 105 << 12);
+	assert_int_equal(o.kept, 595 << 12);
+	assert_int_equal(o.kept_why, PAGEHINT_WHY_MAPPED);
+	assert_int_equal(fake.present[OTHERS], 2);
+}
+
+/* A run may reach over regions; each part has the fate of its own region. */
+static void test_two_regions(void **state)
+{
+	(void)state;
+	const struct pagehint_run runs[] = { { AT + 600, 100 }, { AT + 700, 50 } }, over = { AT + 690, 20 };
+	struct pagehint_outcome o[2], sum;
+	struct pagehint_backend *backend = NULL;
+	assert_int_equal(pagehint_xen_reclaim(xen, &over, 1, o, NULL), 0);
+	assert_int_equal(o[0].freed, 20 << 12);
+	assert_int_equal(pagehint_xen_populate(xen, &over, 1, 0, o, NULL), 0);
+	assert_int_equal(pagehint_map_pin(map, second, NULL), 0);
+	assert_int_equal(pagehint_xen_reclaim(xen, &over, 1, o, NULL), 0);
+	assert_int_equal(o[0].freed, 10 << 12);
+	assert_int_equal(o[0].kept, 10 << 12);
+	assert_int_equal(o[0].kept_why, PAGEHINT_WHY_PINNED);
+	assert_int_equal(pagehint_xen_populate(xen, &over, 1, 0, o, NULL), 0);
+	/* and a backend does not make one of two */
+	assert_int_equal(pagehint_xen_backend_new(xen, NULL, &backend), 0);
+	assert_int_equal(pagehint_backend_discard(backend, runs, 2, 0, o, &sum, NULL), 0);
+	assert_int_equal(o[0].freed, 100 << 12);
+	assert_int_equal(o[1].kept, 50 << 12);
+	assert_int_equal(o[1].kept_why, PAGEHINT_WHY_PINNED);
+	assert_int_equal(pagehint_backend_free(backend), 0);
+	assert_int_equal(pagehint_map_unpin(map, second), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_there_and_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_may_not_go, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_numbers_are_hidden, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shared_until_written, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shared, setup_no_scrub, teardown),
+		cmocka_unit_test_setup_teardown(test_two_regions, setup_two, teardown),
 		cmocka_unit_test_setup_teardown(test_not_locked, setup_unlocked, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

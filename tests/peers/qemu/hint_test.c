@@ -30,7 +30,7 @@ static void migrate(const char *path)
 {
 	struct json_object *status, *answer;
 	int is_over = 0, has_failed = 0;
-	set_bandwidth(MIB);
+	set_bandwidth(65536);
 	qmp_do(&b.q, "{'execute':'migrate','arguments':{'uri':'exec:cat > %s'}}", path);
 	if ((board_stats(&b).features & PAGEHINT_BALLOON_F_FREE_PAGE_HINT) != 0)
 		BOARD_UNTIL(&b, is_told());
