@@ -16,6 +16,17 @@
 
 #include <pagehint/pagehint.h>
 
+/* a sanitizer makes calls of its own, which no manifest can name */
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
+	__has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 #define RULES_MAX 200
 
 static struct sock_filter program[4096]; /* the kernel takes no more */

@@ -114,16 +114,6 @@ static void test_a_rule_less_kills(void **state)
 	}
 }
 
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
-	__has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

@@ -115,7 +115,9 @@ static void test_refusals(void **state)
 {
 	(void)state;
 	const struct ph_ring_buffer small[5] = { { 0, 1, 0 }, { 0, 1, 0 }, { 0, 1, 0 }, { 0, 1, 0 }, { 0, 1, 0 } };
-	struct ph_ring_buffer bad[3] = { { 0x1000, 0xffffffff, 0 }, { 0x1000, 1, 0 }, { 0x1000, 1, 0 } };
+	struct ph_ring_buffer bad[4] = {
+		{ 0x1000, 0xffffffff, 0 }, { 0x1000, 1, 0 }, { 0x1000, 1, 0 }, { 0x1000, 1, 0 }
+	};
 	for (uint32_t form = 0; form < 2; form++) {
 		open_driver(form, 4, 0);
 		struct ph_ring_driver *ring = &rig.driver;
