@@ -1,5 +1,5 @@
 /*
- * syscalls: the manifest of every syscall that base/sys.c makes, as seccomp rules.
+ * syscalls: the manifest of every syscall that lib/base makes, as seccomp rules.
  *
  * The problem: a VMM behind seccomp dies of a call that nobody told it about. Why this shape: one constant table; a line
  * names the call, who makes it, and the one argument that tells our use from any other. C libraries choose different calls
@@ -44,9 +44,10 @@
 /* values of newer headers */
 #define ADVICE_POPULATE_WRITE 23
 #define ADVICE_DONTNEED_LOCKED 24
-#define ALLOCATE 1 /* FALLOC_FL_KEEP_SIZE */
-#define PUNCH 3    /* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE */
-#define BY_PIDFD 3 /* P_PIDFD */
+#define ALLOCATE 1                  /* FALLOC_FL_KEEP_SIZE */
+#define PUNCH 3                     /* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE */
+#define BY_PIDFD 3                  /* P_PIDFD */
+#define STATX_SYNC UINT64_C(0x6000) /* AT_STATX_SYNC_TYPE, which is the C library's choice */
 #define PRIVCMD_HYPERCALL 0x305000
 #define PRIVCMD_MAP 0x205004
 
@@ -122,21 +123,34 @@ static const struct pagehint_syscall manifest[] = {
 	ANY(MAP | PAGER, read),
 	ANY(MAP | MADVISE | PAGER, close),
 
+	/* what a frontend sends, and what it is told */
+	ANY(VHOST, recvmsg),
+	ANY(VHOST, sendmsg),
+	ANY(VHOST, read),
+	ANY(VHOST, write),
+	ANY(VHOST, close),
+	ONLY(VHOST, epoll_create1, 0, INT_MASK, EPOLL_CLOEXEC),
+	ANY(VHOST, epoll_ctl),
+#ifdef SYS_epoll_wait
+	ONLY(VHOST, epoll_wait, 3, INT_MASK, 0),
+#endif
+	ONLY(VHOST, epoll_pwait, 3, INT_MASK, 0),
+
 /* what stands behind an fd */
 #ifdef SYS_fstat
-	ANY(MAP, fstat),
+	ANY(MAP | VHOST | SHARED, fstat),
 #endif
 #ifdef SYS_fstat64
-	ANY(MAP, fstat64),
+	ANY(MAP | VHOST | SHARED, fstat64),
 #endif
 #ifdef SYS_newfstatat
-	ONLY(MAP, newfstatat, 3, INT_MASK, AT_EMPTY_PATH),
+	ONLY(MAP | VHOST | SHARED, newfstatat, 3, INT_MASK, AT_EMPTY_PATH),
 #endif
 #ifdef SYS_fstatat64
-	ONLY(MAP, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
+	ONLY(MAP | VHOST | SHARED, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
 #endif
 #ifdef SYS_statx
-	ONLY(MAP, statx, 2, INT_MASK & ~UINT64_C(0x6000), AT_EMPTY_PATH), /* AT_STATX_SYNC_TYPE is the libc's choice */
+	ONLY(MAP | VHOST | SHARED, statx, 2, INT_MASK & ~STATX_SYNC, AT_EMPTY_PATH),
 #endif
 #ifdef SYS_fstatfs
 	ANY(MAP, fstatfs),
@@ -145,14 +159,17 @@ static const struct pagehint_syscall manifest[] = {
 	ANY(MAP, fstatfs64),
 #endif
 
-/* which pages of a private file were replaced: a bitmap of the map's own */
-#ifdef SYS_mmap
-	ONLY(MAP, mmap, 3, INT_MASK, MAP_OWN),
+/* that a frontend's descriptor never makes us wait, and its area cannot be taken away under us */
+#ifdef SYS_fcntl
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_GETFL),
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_SETFL),
+	ONLY(VHOST, fcntl, 1, INT_MASK, F_ADD_SEALS),
 #endif
-#ifdef SYS_mmap2
-	ONLY(MAP, mmap2, 3, INT_MASK, MAP_OWN),
+#ifdef SYS_fcntl64
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_GETFL),
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_SETFL),
+	ONLY(VHOST, fcntl64, 1, INT_MASK, F_ADD_SEALS),
 #endif
-	ANY(MAP, munmap),
 
 	/* giving back, and the way back */
 	ONLY(MADVISE, madvise, 2, INT_MASK, MADV_DONTNEED),
@@ -167,11 +184,27 @@ static const struct pagehint_syscall manifest[] = {
 	ONLY(MADVISE, pidfd_open, 1, INT_MASK, 0),
 	ONLY(MADVISE, fallocate, 1, INT_MASK, PUNCH),
 	ONLY(MADVISE, fallocate, 1, INT_MASK, ALLOCATE),
+
+/* a bitmap of the map's own; what a guest or another process shares; fresh pages over what was given back or is ours */
 #ifdef SYS_mmap
-	ONLY(MADVISE, mmap, 3, INT_MASK, MAP_OWN | MAP_FIXED),
+	ONLY(MAP, mmap, 3, INT_MASK, MAP_OWN),
+	ONLY(VHOST | SHARED, mmap, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
+	ONLY(MADVISE | SHARED, mmap, 3, INT_MASK, MAP_OWN | MAP_FIXED),
 #endif
 #ifdef SYS_mmap2
-	ONLY(MADVISE, mmap2, 3, INT_MASK, MAP_OWN | MAP_FIXED),
+	ONLY(MAP, mmap2, 3, INT_MASK, MAP_OWN),
+	ONLY(VHOST | SHARED, mmap2, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
+	ONLY(MADVISE | SHARED, mmap2, 3, INT_MASK, MAP_OWN | MAP_FIXED),
+#endif
+	ANY(MAP | VHOST | SHARED, munmap),
+
+	/* the area that a frontend keeps over a restart */
+	ANY(VHOST, memfd_create),
+#ifdef SYS_ftruncate
+	ANY(VHOST, ftruncate),
+#endif
+#ifdef SYS_ftruncate64
+	ANY(VHOST, ftruncate64),
 #endif
 
 /* the residency probe */
@@ -208,88 +241,6 @@ static const struct pagehint_syscall manifest[] = {
 	ONLY(PAGER, madvise, 2, INT_MASK, MADV_DONTFORK),
 	ONLY(PAGER, madvise, 2, INT_MASK, MADV_HUGEPAGE),
 	ONLY(PAGER, mprotect, 2, INT_MASK, PROT_NONE),
-
-	/* what a frontend sends, and what it is told */
-	ANY(VHOST, recvmsg),
-	ANY(VHOST, sendmsg),
-	ANY(VHOST, read),
-	ANY(VHOST, write),
-	ANY(VHOST, close),
-	ONLY(VHOST, epoll_create1, 0, INT_MASK, EPOLL_CLOEXEC),
-	ANY(VHOST, epoll_ctl),
-#ifdef SYS_epoll_wait
-	ONLY(VHOST, epoll_wait, 3, INT_MASK, 0),
-#endif
-	ONLY(VHOST, epoll_pwait, 3, INT_MASK, 0),
-
-/* what its descriptors are, and that they never make us wait */
-#ifdef SYS_fstat
-	ANY(VHOST, fstat),
-#endif
-#ifdef SYS_fstat64
-	ANY(VHOST, fstat64),
-#endif
-#ifdef SYS_newfstatat
-	ONLY(VHOST, newfstatat, 3, INT_MASK, AT_EMPTY_PATH),
-#endif
-#ifdef SYS_fstatat64
-	ONLY(VHOST, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
-#endif
-#ifdef SYS_statx
-	ONLY(VHOST, statx, 2, INT_MASK & ~UINT64_C(0x6000), AT_EMPTY_PATH),
-#endif
-#ifdef SYS_fcntl
-	ONLY(VHOST, fcntl, 1, INT_MASK, F_GETFL),
-	ONLY(VHOST, fcntl, 1, INT_MASK, F_SETFL),
-	ONLY(VHOST, fcntl, 1, INT_MASK, F_ADD_SEALS),
-#endif
-#ifdef SYS_fcntl64
-	ONLY(VHOST, fcntl64, 1, INT_MASK, F_GETFL),
-	ONLY(VHOST, fcntl64, 1, INT_MASK, F_SETFL),
-	ONLY(VHOST, fcntl64, 1, INT_MASK, F_ADD_SEALS),
-#endif
-
-/* the guest's memory, and the area that a frontend keeps over a restart */
-#ifdef SYS_mmap
-	ONLY(VHOST, mmap, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
-#endif
-#ifdef SYS_mmap2
-	ONLY(VHOST, mmap2, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
-#endif
-	ANY(VHOST, munmap),
-	ANY(VHOST, memfd_create),
-#ifdef SYS_ftruncate
-	ANY(VHOST, ftruncate),
-#endif
-#ifdef SYS_ftruncate64
-	ANY(VHOST, ftruncate64),
-#endif
-
-/* a zone of another process: its file's size, the mapping, and pages of our own over the head of it */
-#ifdef SYS_fstat
-	ANY(SHARED, fstat),
-#endif
-#ifdef SYS_fstat64
-	ANY(SHARED, fstat64),
-#endif
-#ifdef SYS_newfstatat
-	ONLY(SHARED, newfstatat, 3, INT_MASK, AT_EMPTY_PATH),
-#endif
-#ifdef SYS_fstatat64
-	ONLY(SHARED, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
-#endif
-#ifdef SYS_statx
-	ONLY(SHARED, statx, 2, INT_MASK & ~UINT64_C(0x6000), AT_EMPTY_PATH),
-#endif
-#ifdef SYS_mmap
-	ONLY(SHARED, mmap, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
-	ONLY(SHARED, mmap, 3, INT_MASK, MAP_OWN | MAP_FIXED),
-#endif
-#ifdef SYS_mmap2
-	ONLY(SHARED, mmap2, 3, INT_MASK, MAP_SHARED | MAP_NORESERVE),
-	ONLY(SHARED, mmap2, 3, INT_MASK, MAP_OWN | MAP_FIXED),
-#endif
-	ANY(SHARED, munmap),
 
 /* Xen: devices, sysfs and pagemap; buffers and foreign frames are mappings of the devices */
 #ifdef SYS_open
