@@ -16,23 +16,6 @@ static struct {
 	unsigned round;
 } m;
 
-static int set_up(void **context)
-{
-	struct frontend *f = malloc(sizeof(*f));
-	if (f == NULL)
-		return -1;
-	fe_open(f, NULL);
-	*context = f;
-	return 0;
-}
-
-static int tear_down(void **context)
-{
-	fe_close(*context);
-	free(*context);
-	return 0;
-}
-
 /* What is shared afterwards, and whether it is taken. */
 static void try_region(struct frontend *f, struct ph_vhost_region region, int fd, int is_good)
 {
@@ -254,12 +237,12 @@ static void test_breaks_off(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_regions, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_overlaps, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_ring_places, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_descriptors, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_any_messages, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_breaks_off, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_regions, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_overlaps, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_ring_places, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_descriptors, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_any_messages, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_breaks_off, fe_set_up, fe_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

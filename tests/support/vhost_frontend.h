@@ -137,6 +137,33 @@ static inline void fe_close(struct frontend *f)
 	close(f->ram_fd);
 }
 
+/* The process dies; another one, with these options, finds the guest's memory as it is. */
+static inline void fe_replace(struct frontend *f, const struct pagehint_vhost_opts *opts)
+{
+	fe_hang_up(f);
+	assert_int_equal(pagehint_vhost_free(f->vhost), 0);
+	assert_int_equal(pagehint_vhost_new(opts, &f->vhost), 0);
+	fe_connect(f);
+}
+
+/* A frontend for one test. */
+static inline int fe_set_up(void **state)
+{
+	struct frontend *f = malloc(sizeof(*f));
+	if (f == NULL)
+		return -1;
+	fe_open(f, NULL);
+	*state = f;
+	return 0;
+}
+
+static inline int fe_tear_down(void **state)
+{
+	fe_close(*state);
+	free(*state);
+	return 0;
+}
+
 /* ---- messages ---- */
 
 static inline void fe_send_fds(struct frontend *f, uint32_t request, uint32_t flags, const void *payload, uint32_t size,
@@ -320,6 +347,15 @@ static inline uint32_t fe_reap(struct frontend *f, uint32_t i)
 		n++;
 	(void)ph_ring_driver_arm(&f->drivers[i]);
 	return n;
+}
+
+/* One request from beginning to end. */
+static inline void fe_do(struct frontend *f, uint32_t i, uint64_t guest, uint32_t bytes, int writable, uint64_t cookie)
+{
+	fe_submit(f, i, guest, bytes, writable, cookie);
+	fe_kick(f, i);
+	assert_int_equal(fe_step(f), 0);
+	assert_int_equal(fe_reap(f, i), 1);
 }
 
 /* Interrupts of a queue since the last look. */

@@ -11,23 +11,6 @@ struct area {
 };
 #define PART ((16 + 16 * FE_SIZE + 63) / 64 * 64)
 
-static int set_up(void **state)
-{
-	struct frontend *f = malloc(sizeof(*f));
-	if (f == NULL)
-		return -1;
-	fe_open(f, NULL);
-	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fe_close(*state);
-	free(*state);
-	return 0;
-}
-
 /* Asks for an area. Returns its descriptor; -1: there is none. */
 static int get_area(struct frontend *f, struct ph_vhost_inflight_said *said)
 {
@@ -55,10 +38,7 @@ static void test_area(void **state)
 	fe_share_memory(f);
 	fe_rings(f);
 	for (uint16_t round = 1; round < 4; round++) {
-		fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, round);
-		fe_kick(f, REPORT);
-		assert_int_equal(fe_step(f), 0);
-		assert_int_equal(fe_reap(f, REPORT), 1);
+		fe_do(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, round);
 		assert_int_equal(pread(fd, &area, sizeof(area), REPORT * PART), sizeof(area));
 		assert_int_equal(area.version, 1);
 		assert_int_equal(area.desc_num, FE_SIZE);
@@ -70,10 +50,7 @@ static void test_area(void **state)
 	for (uint32_t i = 0; i < 5; i++)
 		assert_int_equal(pwrite(fd, &area, sizeof(area), (off_t)(i * PART)), sizeof(area));
 	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 9);
-	fe_hang_up(f);
-	assert_int_equal(pagehint_vhost_free(f->vhost), 0);
-	assert_int_equal(pagehint_vhost_new(NULL, &f->vhost), 0);
-	fe_connect(f);
+	fe_replace(f, NULL);
 	fe_greet(f, FE_FEATURES);
 	assert_int_equal(fe_ask(f, PH_VHOST_SET_INFLIGHT_FD, &said, sizeof(said), fd), 0);
 	fe_share_memory(f);
@@ -124,8 +101,8 @@ static void test_wrong_areas(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_area, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_wrong_areas, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_area, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_wrong_areas, fe_set_up, fe_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,10 +18,7 @@ static uint64_t report(struct frontend *f)
 {
 	memset(f->ram + FE_DATA, 0xaa, MIB);
 	uint64_t held = fe_held(f);
-	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
-	fe_kick(f, REPORT);
-	assert_int_equal(fe_step(f), 0);
-	assert_int_equal(fe_reap(f, REPORT), 1);
+	fe_do(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
 	return held - fe_held(f);
 }
 
@@ -42,10 +39,7 @@ static void what_is_said_again_is_newer_than_the_state(void **context)
 			assert_int_equal(pagehint_device_save(pagehint_vhost_device(f.vhost), f.now, state,
 							      sizeof(state), &opts.state_bytes),
 					 0);
-			fe_hang_up(&f);
-			assert_int_equal(pagehint_vhost_free(f.vhost), 0);
-			assert_int_equal(pagehint_vhost_new(&opts, &f.vhost), 0);
-			fe_connect(&f);
+			fe_replace(&f, &opts);
 			fe_greet(&f, FEATURES);
 			if (again)
 				say_poison(&f, 0xaa);

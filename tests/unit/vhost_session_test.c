@@ -7,23 +7,6 @@
 #define DEFLATE 1u
 #define STATS 2u
 
-static int set_up(void **state)
-{
-	struct frontend *f = malloc(sizeof(*f));
-	if (f == NULL)
-		return -1;
-	fe_open(f, NULL);
-	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fe_close(*state);
-	free(*state);
-	return 0;
-}
-
 static void test_report(void **state)
 {
 	struct frontend *f = *state;
@@ -68,10 +51,7 @@ static void test_target(void **state)
 		list[i] = (uint32_t)((FE_GUEST + FE_DATA) / 4096 + i);
 	memcpy(f->ram + FE_DATA + 2 * MIB, list, sizeof(list));
 	held += 4096;
-	fe_submit(f, INFLATE, FE_GUEST + FE_DATA + 2 * MIB, sizeof(list), 0, 1);
-	fe_kick(f, INFLATE);
-	assert_int_equal(fe_step(f), 0);
-	assert_int_equal(fe_reap(f, INFLATE), 1);
+	fe_do(f, INFLATE, FE_GUEST + FE_DATA + 2 * MIB, sizeof(list), 0, 1);
 	assert_int_equal(held - fe_held(f), 4 * 4096);
 
 	pages = 4; /* the driver says how far it is */
@@ -119,10 +99,7 @@ static void test_quirks(void **state)
 	f->kick[REPORT] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	assert_int_equal(fe_ask_u64(f, PH_VHOST_SET_VRING_KICK, REPORT, f->kick[REPORT]), 0);
 	assert_int_equal(fe_stats(f).queues_running, 1);
-	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
-	fe_kick(f, REPORT);
-	assert_int_equal(fe_step(f), 0);
-	assert_int_equal(fe_reap(f, REPORT), 1);
+	fe_do(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
 	uint64_t eight[4];
 	assert_true(recv(pair[0], eight, sizeof(eight), MSG_DONTWAIT) >= 8); /* a socket for an interrupt */
 	close(pair[0]);
@@ -136,10 +113,7 @@ static void test_reconnect(void **state)
 	int before = fe_open_fds();
 	fe_start(f, FE_FEATURES);
 	memset(f->ram + FE_DATA, 1, 4 * MIB);
-	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
-	fe_kick(f, REPORT);
-	assert_int_equal(fe_step(f), 0);
-	assert_int_equal(fe_reap(f, REPORT), 1);
+	fe_do(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
 	assert_int_equal(pagehint_device_set_target(pagehint_vhost_device(f->vhost), f->now, MIB, NULL), 0);
 	fe_submit(f, REPORT, FE_GUEST + FE_DATA + MIB, MIB, 1, 2); /* nobody kicks */
 	fe_hang_up(f);
@@ -173,12 +147,8 @@ static void test_take_over(void **state)
 	assert_int_equal(pagehint_device_save(pagehint_vhost_device(f->vhost), f->now, blob, sizeof(blob), &bytes), 0);
 	memset(f->ram + FE_DATA, 1, MIB);
 	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
-	fe_hang_up(f);
-	assert_int_equal(pagehint_vhost_free(f->vhost), 0);
-
 	const struct pagehint_vhost_opts opts = { .struct_size = sizeof(opts), .state = blob, .state_bytes = bytes };
-	assert_int_equal(pagehint_vhost_new(&opts, &f->vhost), 0);
-	fe_connect(f);
+	fe_replace(f, &opts);
 	fe_greet(f, FE_FEATURES);
 	fe_share_memory(f);
 	for (uint32_t i = 0; i < 5; i++)
@@ -201,21 +171,15 @@ static void test_bad_state(void **state)
 	fe_start(f, FE_FEATURES & ~PAGEHINT_BALLOON_F_FREE_PAGE_HINT);
 	assert_int_equal(pagehint_device_save(pagehint_vhost_device(f->vhost), f->now, blob, sizeof(blob), &bytes), 0);
 	for (int damaged = 0; damaged < 2; damaged++) {
-		fe_hang_up(f);
-		assert_int_equal(pagehint_vhost_free(f->vhost), 0);
 		blob[bytes / 2] ^= (unsigned char)damaged;
 		const struct pagehint_vhost_opts opts = { .struct_size = sizeof(opts),
 							  .state = blob,
 							  .state_bytes = bytes };
-		assert_int_equal(pagehint_vhost_new(&opts, &f->vhost), 0);
-		fe_connect(f);
+		fe_replace(f, &opts);
 		fe_start(f, FE_FEATURES);
 		assert_int_equal(fe_stats(f).states_refused, 1);
 		assert_int_equal(fe_stats(f).queues_running, 5);
-		fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
-		fe_kick(f, REPORT);
-		assert_int_equal(fe_step(f), 0);
-		assert_int_equal(fe_reap(f, REPORT), 1);
+		fe_do(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
 	}
 }
 
@@ -238,10 +202,7 @@ static void test_another_driver(void **state)
 		assert_int_equal(f->ram[i], 0xff);
 	fe_share_memory(f);
 	fe_rings(f);
-	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
-	fe_kick(f, REPORT);
-	assert_int_equal(fe_step(f), 0);
-	assert_int_equal(fe_reap(f, REPORT), 1);
+	fe_do(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
 }
 
 /* Where the frontend has a word for a reset, features said again are just that: a guest that was paused keeps its poison. */
@@ -259,10 +220,7 @@ static void test_paused_guest(void **state)
 	for (int round = 0; round < 2; round++) {
 		memset(f->ram + FE_DATA, 0xaa, MIB);
 		uint64_t held = fe_held(f);
-		fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
-		fe_kick(f, REPORT);
-		assert_int_equal(fe_step(f), 0);
-		assert_int_equal(fe_reap(f, REPORT), 1);
+		fe_do(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
 		assert_int_equal(fe_held(f), held); /* acknowledged, not discarded */
 		struct ph_vhost_message answer;
 		for (uint32_t i = 0; i < 5; i++) {
@@ -289,24 +247,15 @@ static void test_unknown_poison(void **state)
 	struct frontend *f = *state;
 	const uint64_t features = FE_FEATURES | PAGEHINT_BALLOON_F_PAGE_POISON;
 	fe_start(f, features);
-	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
-	fe_kick(f, REPORT);
-	assert_int_equal(fe_step(f), 0);
-	assert_int_equal(fe_reap(f, REPORT), 1);
-	fe_hang_up(f);
-	assert_int_equal(pagehint_vhost_free(f->vhost), 0);
-	assert_int_equal(pagehint_vhost_new(NULL, &f->vhost), 0);
-	fe_connect(f);
+	fe_do(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
+	fe_replace(f, NULL);
 	fe_greet(f, features);
 	fe_share_memory(f);
 	for (uint32_t i = 0; i < 5; i++)
 		fe_tell_ring(f, i);
 	memset(f->ram + FE_DATA, 0xaa, MIB);
 	uint64_t held = fe_held(f);
-	fe_submit(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
-	fe_kick(f, REPORT);
-	assert_int_equal(fe_step(f), 0);
-	assert_int_equal(fe_reap(f, REPORT), 1);
+	fe_do(f, REPORT, FE_GUEST + FE_DATA, MIB, 1, 1);
 	assert_int_equal(fe_held(f), held);
 }
 
@@ -327,10 +276,7 @@ static void test_table_changes(void **state)
 	assert_int_equal(fe_stats(f).queues_running, 5);
 	memset(f->ram + FE_BYTES / 2, 1, MIB);
 	uint64_t held = fe_held(f);
-	fe_submit(f, REPORT, FE_GUEST + FE_BYTES, MIB, 1, 1);
-	fe_kick(f, REPORT);
-	assert_int_equal(fe_step(f), 0);
-	assert_int_equal(fe_reap(f, REPORT), 1);
+	fe_do(f, REPORT, FE_GUEST + FE_BYTES, MIB, 1, 1);
 	assert_int_equal(held - fe_held(f), MIB);
 
 	/* a table that is wrong leaves none: the guest's memory is not what the last one said */
@@ -371,17 +317,17 @@ static void test_slots(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_report, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_target, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_quirks, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_reconnect, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_take_over, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_bad_state, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_another_driver, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_paused_guest, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_unknown_poison, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_table_changes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_slots, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_report, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_target, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_quirks, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_reconnect, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_take_over, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_bad_state, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_another_driver, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_paused_guest, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_unknown_poison, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_table_changes, fe_set_up, fe_tear_down),
+		cmocka_unit_test_setup_teardown(test_slots, fe_set_up, fe_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
