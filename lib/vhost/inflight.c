@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "base/bits.h"
+#include "virtio/ring.h"
 
 #define ALIGN UINT64_C(64)
-#define QUEUE_SIZE_MAX 32768u
 
 /* as the protocol has it for split rings */
 struct area {
@@ -25,7 +25,7 @@ static uint64_t bytes_of(uint32_t queue_size)
 static int is_sound(const struct ph_vhost_inflight_said *said)
 {
 	return said->queues != 0 && said->queues <= PH_INFLIGHT_QUEUES && said->queue_size != 0 &&
-	       said->queue_size <= QUEUE_SIZE_MAX;
+	       said->queue_size <= PH_RING_SIZE_MAX;
 }
 
 static int map(struct ph_vhost_inflight *inflight, const struct ph_sys *sys, const struct ph_vhost_inflight_said *said,

@@ -109,3 +109,11 @@ const char *ph_vhost_message_name(uint32_t request)
 	const struct shape *shape = known(request);
 	return shape != NULL ? shape->name : "?";
 }
+
+void ph_vhost_message_close(const struct ph_sys *sys, struct ph_vhost_message *m)
+{
+	for (uint32_t i = 0; i < m->fds_n; i++)
+		if (m->fds[i] >= 0)
+			(void)sys->close(sys->ctx, m->fds[i]);
+	m->fds_n = 0;
+}

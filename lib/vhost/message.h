@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/sys.h"
+
 #define PH_VHOST_HEADER 12u   /* request, flags, size: u32 each */
 #define PH_VHOST_PAYLOAD 512u /* the largest that we know has 12 + 256 bytes */
 #define PH_VHOST_FDS 8u       /* a memory table has at most 8 regions */
@@ -133,6 +135,9 @@ int ph_vhost_message_answers(uint32_t request);
 
 /* "SET_FEATURES"...; "?" for what we do not know */
 const char *ph_vhost_message_name(uint32_t request);
+
+/* Closes the descriptors that are still in a message; -1: it was taken out. */
+void ph_vhost_message_close(const struct ph_sys *sys, struct ph_vhost_message *message);
 
 /* A number from the payload at an offset that the check has made sure of. */
 static inline uint64_t ph_vhost_u64(const struct ph_vhost_message *message)

@@ -256,13 +256,6 @@ static const handler handlers[PH_VHOST_REQUESTS] = {
 	[PH_VHOST_REM_MEM_REG] = rem_mem_reg,
 };
 
-static void drop_fds(const struct pagehint_vhost *v, struct ph_vhost_message *m)
-{
-	for (uint32_t i = 0; i < m->fds_n; i++)
-		ph_vhost_close(v, m->fds[i]);
-	m->fds_n = 0;
-}
-
 /* A request that wants a payload and cannot have one: the protocol knows no way to say so, but for an empty one of GET_CONFIG. */
 static int refuse(struct pagehint_vhost *v, const struct ph_vhost_message *m)
 {
@@ -278,7 +271,7 @@ int ph_vhost_handle(struct pagehint_vhost *v, struct ph_vhost_message *m)
 {
 	int r = ph_vhost_message_check(m), answers = ph_vhost_message_answers(m->request);
 	if (r == -EINVAL) {
-		drop_fds(v, m);
+		ph_vhost_message_close(v->sys, m);
 		return -EPROTO;
 	}
 	v->stats.unknown += r == -EOPNOTSUPP;
@@ -287,7 +280,7 @@ int ph_vhost_handle(struct pagehint_vhost *v, struct ph_vhost_message *m)
 	if (r == -EAGAIN)
 		return r;
 	v->stats.messages++;
-	drop_fds(v, m);
+	ph_vhost_message_close(v->sys, m);
 	if (r != 0) {
 		v->stats.refused++;
 		v->refused_request = m->request;

@@ -4,8 +4,6 @@
 
 #include "vhost/session.h"
 
-#define RING_SIZE_MAX 32768u
-
 /* The ring of a message whose first word is an index; NULL: there is no such. */
 static struct ph_vhost_ring *ring_of(struct pagehint_vhost *v, uint64_t index)
 {
@@ -21,7 +19,7 @@ int ph_vhost_on_ring_state(struct pagehint_vhost *v, struct ph_vhost_message *m)
 		return -EINVAL;
 	switch (m->request) {
 	case PH_VHOST_SET_VRING_NUM:
-		if (said.num == 0 || said.num > RING_SIZE_MAX || (said.num & (said.num - 1)) != 0)
+		if (said.num == 0 || said.num > PH_RING_SIZE_MAX || (said.num & (said.num - 1)) != 0)
 			return -EINVAL;
 		if (ph_vhost_ring_stop(v, said.index) != 0)
 			return -EAGAIN;

@@ -47,7 +47,7 @@ int ph_vhost_rings_stop(struct pagehint_vhost *vhost)
 	return result;
 }
 
-/* The bytes of a split ring's parts, with the event index behind the rings. */
+/* Where [user, user + bytes) of the frontend is in this process. */
 static int find(const struct pagehint_vhost *vhost, uint64_t user, uint64_t bytes, void **ret_at)
 {
 	uint64_t guest;
@@ -58,12 +58,12 @@ static int find(const struct pagehint_vhost *vhost, uint64_t user, uint64_t byte
 static int place(const struct pagehint_vhost *vhost, const struct ph_vhost_ring *ring,
 		 struct pagehint_device_queue *queue)
 {
-	uint64_t n = ring->size;
-	int r = find(vhost, ring->addr.desc, 16 * n, &queue->desc);
+	const uint32_t split = 0, n = ring->size;
+	int r = find(vhost, ring->addr.desc, ph_ring_desc_area_bytes(split, n), &queue->desc);
 	if (r == 0)
-		r = find(vhost, ring->addr.avail, 6 + 2 * n, &queue->driver);
+		r = find(vhost, ring->addr.avail, ph_ring_driver_area_bytes(split, n), &queue->driver);
 	if (r == 0)
-		r = find(vhost, ring->addr.used, 6 + 8 * n, &queue->device);
+		r = find(vhost, ring->addr.used, ph_ring_device_area_bytes(split, n), &queue->device);
 	return r;
 }
 
@@ -108,8 +108,7 @@ static void load(struct pagehint_vhost *vhost)
 static void beware_of_poison(struct pagehint_vhost *vhost, uint32_t index)
 {
 	const uint32_t some = UINT32_MAX;
-	uint16_t used;
-	memcpy(&used, (const unsigned char *)vhost->rings[index].used + 2, sizeof(used));
+	uint16_t used = ph_vhost_used_index(&vhost->rings[index]);
 	if (used != 0 && (vhost->met >> index & 1) == 0 && (vhost->features & PAGEHINT_BALLOON_F_PAGE_POISON) != 0)
 		(void)!pagehint_device_config_write(vhost->device, vhost->now_ns, PAGEHINT_BALLOON_CONFIG_POISON_VAL,
 						    &some, sizeof(some));

@@ -155,8 +155,7 @@ static void leave(struct pagehint_vhost *v)
 	v->wire.pending = 0;
 	close_answer_fd(v);
 	if (v->is_parked)
-		for (uint32_t i = 0; i < v->parked.fds_n; i++)
-			ph_vhost_close(v, v->parked.fds[i]);
+		ph_vhost_message_close(v->sys, &v->parked);
 	v->is_parked = 0;
 	ph_vhost_ring_fd(v, &v->socket, -1);
 	v->ending = 1;

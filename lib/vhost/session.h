@@ -23,6 +23,7 @@
 #include "vhost/memory.h"
 #include "vhost/message.h"
 #include "vhost/wire.h"
+#include "virtio/ring.h"
 
 #define PH_VHOST_QUEUES PAGEHINT_BALLOON_Q_COUNT
 #define PH_VHOST_MESSAGES 16u
@@ -45,10 +46,16 @@ struct ph_vhost_ring {
 	uint32_t started; /* a kick was given, or said to be polled for */
 	uint32_t polled;
 	uint32_t enabled;
-	uint32_t runs;   /* in the device */
-	void *used;      /* its used ring, while it runs */
-	int32_t refused; /* why the device did not take it, or 0 */
+	uint32_t runs;        /* in the device */
+	const uint16_t *used; /* its used ring (flags, index, ..), while it runs */
+	int32_t refused;      /* why the device did not take it, or 0 */
 };
+
+/* How far the device is with a ring that runs. */
+static inline uint16_t ph_vhost_used_index(const struct ph_vhost_ring *ring)
+{
+	return ph_le16_get(&ring->used[1]);
+}
 
 struct pagehint_vhost {
 	const struct ph_sys *sys;

@@ -1,7 +1,6 @@
 #include <errno.h>
 
 #include "vhost/session.h"
-#include "virtio/ring.h"
 
 void ph_vhost_close(const struct pagehint_vhost *vhost, int fd)
 {
@@ -54,13 +53,10 @@ static void note(const struct pagehint_vhost *vhost)
 {
 	if (vhost->inflight.at == NULL)
 		return;
-	for (uint32_t i = 0; i < PH_VHOST_QUEUES; i++) {
-		uint16_t used;
-		if (!vhost->rings[i].runs)
-			continue;
-		memcpy(&used, (const unsigned char *)vhost->rings[i].used + 2, sizeof(used));
-		ph_vhost_inflight_note(&vhost->inflight, i, vhost->features, PH_LE16(used));
-	}
+	for (uint32_t i = 0; i < PH_VHOST_QUEUES; i++)
+		if (vhost->rings[i].runs)
+			ph_vhost_inflight_note(&vhost->inflight, i, vhost->features,
+					       ph_vhost_used_index(&vhost->rings[i]));
 }
 
 void ph_vhost_work(struct pagehint_vhost *vhost, const struct pagehint_device_work *work, uint64_t *deadline)

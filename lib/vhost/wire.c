@@ -11,9 +11,7 @@ void ph_vhost_wire_init(struct ph_vhost_wire *wire, const struct ph_sys *sys, in
 
 void ph_vhost_wire_drop(struct ph_vhost_wire *wire)
 {
-	for (uint32_t i = 0; i < wire->in.fds_n; i++)
-		(void)wire->sys->close(wire->sys->ctx, wire->in.fds[i]);
-	wire->in.fds_n = 0;
+	ph_vhost_message_close(wire->sys, &wire->in);
 	wire->have = 0;
 }
 

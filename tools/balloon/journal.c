@@ -11,9 +11,8 @@
 
 static void forget(struct journal *journal, uint32_t place)
 {
-	struct ph_vhost_message *m = &journal->places[place];
-	for (uint32_t i = 0; journal->used[place] && i < m->fds_n; i++)
-		close(m->fds[i]);
+	if (journal->used[place])
+		ph_vhost_message_close(&ph_sys_real, &journal->places[place]);
 	journal->used[place] = 0;
 }
 

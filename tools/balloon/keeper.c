@@ -134,9 +134,7 @@ static int pass(struct ph_vhost_wire *wire, const struct ph_vhost_message *m)
 
 static void close_fds(struct ph_vhost_message *m)
 {
-	for (uint32_t i = 0; i < m->fds_n; i++)
-		close(m->fds[i]);
-	m->fds_n = 0;
+	ph_vhost_message_close(&ph_sys_real, m);
 }
 
 /* Passes an answer of the worker to the frontend. Return: 0; else the frontend is gone. */
