@@ -5,8 +5,11 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+
+#include <linux/sockios.h>
 
 #include <json-c/json.h>
 
@@ -19,6 +22,7 @@ static const char *program, *option; /* NULL, or one option more */
 
 struct run {
 	pid_t pid;
+	int wanted; /* exit status */
 	char directory[64], socket[96], control[96];
 	struct frontend f;
 };
@@ -130,8 +134,9 @@ static int tear_down(void **state)
 	close(run->f.ram_fd);
 	int left = access(run->socket, F_OK) == 0 || access(run->control, F_OK) == 0;
 	rmdir(run->directory);
+	int wrong = !WIFEXITED(status) || WEXITSTATUS(status) != run->wanted || left;
 	free(run);
-	return !WIFEXITED(status) || WEXITSTATUS(status) != 0 || left;
+	return wrong;
 }
 
 static void begin(struct run *run)
@@ -167,6 +172,19 @@ static void kill_worker(struct run *run)
 	uint64_t restarts = counter(run, "program", "restarts");
 	assert_int_equal(kill((pid_t)counter(run, "program", "pid"), SIGKILL), 0);
 	wait_for(run, "program", "restarts", restarts + 1);
+}
+
+/* Waits until the program has read all that was sent to it. */
+static void wait_taken(struct run *run)
+{
+	int left = 1;
+	for (int i = 0; i < 2000; i++) {
+		assert_int_equal(ioctl(run->f.wire.fd, SIOCOUTQ, &left), 0);
+		if (left == 0)
+			return;
+		poll(NULL, 0, 10);
+	}
+	fail_msg("%d bytes are not taken", left);
 }
 
 /* One guest after another; each finds the device new. */
@@ -216,7 +234,7 @@ static void test_asked_again(void **state)
 	pid_t worker = (pid_t)counter(run, "program", "pid");
 	assert_int_equal(kill(worker, SIGSTOP), 0);
 	fe_send(&run->f, PH_VHOST_GET_VRING_BASE, &which, sizeof(which), -1);
-	poll(NULL, 0, 50); /* let it get there; if it does not, the question is simply asked later */
+	wait_taken(run);
 	assert_int_equal(kill(worker, SIGKILL), 0);
 	assert_int_equal(talk_answer(&run->f, &answer), 0);
 	assert_int_equal(answer.request, PH_VHOST_GET_VRING_BASE);
@@ -224,6 +242,20 @@ static void test_asked_again(void **state)
 	assert_int_equal(counter(run, "program", "restarts"), 1);
 	kill_worker(run);
 	wait_for(run, "vhost", "queues_running", 4); /* the stopped queue is not started again */
+	hang_up(run);
+}
+
+/* Workers that die as fast as they are made are not made for ever. */
+static void test_gives_up(void **state)
+{
+	struct run *run = *state;
+	siginfo_t info;
+	begin(run);
+	for (int i = 0; i < 8; i++)
+		kill_worker(run);
+	run->wanted = 1;
+	assert_int_equal(kill((pid_t)counter(run, "program", "pid"), SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOWAIT), 0);
 	hang_up(run);
 }
 
@@ -257,6 +289,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_guests, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_workers_die, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_asked_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_gives_up, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_rubbish, set_up, tear_down),
 	};
 	if (argc < 2)

@@ -19,7 +19,7 @@
 #define ANSWER_MS 5000 /* a worker that takes longer is dead */
 #define END_MS 2000    /* for a worker to end by itself */
 #define DEATHS_MAX 8u  /* within */
-#define DEATHS_S 20
+#define DEATHS_MS 20000
 
 struct keeper {
 	const struct balloon_options *options;
@@ -35,14 +35,14 @@ struct keeper {
 	const struct ph_vhost_message *noted; /* this one of the journal, or, when NULL, */
 	struct ph_vhost_message asked;        /* this one, with descriptors of its own */
 	unsigned deaths;
-	time_t first_death;
+	int64_t first_death; /* [ms] */
 };
 
-static time_t seconds(void)
+static int64_t now_ms(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec;
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static void hang_up(struct ph_vhost_wire *wire)
@@ -88,20 +88,32 @@ static int make_worker(struct keeper *k)
 	return 0;
 }
 
+/* Takes a signal, if there is one. */
+static void take_signal(struct keeper *k)
+{
+	struct signalfd_siginfo info;
+	if (read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info) && info.ssi_signo != SIGCHLD)
+		k->ending = 1;
+}
+
 /* Waits for a worker whose channel is closed; one that does not end is killed. Return: its status, as wait(2) has it. */
 static int end_worker(struct keeper *k)
 {
+	struct pollfd signals = { .fd = k->signals, .events = POLLIN };
+	const int64_t deadline = now_ms() + END_MS;
 	int status = 0;
 	hang_up(&k->down);
-	for (int ms = 0; k->worker > 0; ms += 10) {
+	while (k->worker > 0) {
 		pid_t ended = waitpid(k->worker, &status, WNOHANG);
 		if (ended == k->worker || (ended < 0 && errno == ECHILD)) {
 			k->worker = 0;
 			break;
 		}
-		if (ms >= END_MS)
+		int64_t left = deadline - now_ms();
+		if (left <= 0)
 			kill(k->worker, SIGKILL);
-		poll(NULL, 0, 10);
+		if (poll(&signals, 1, left > 0 ? (int)left : END_MS) > 0)
+			take_signal(k); /* SIGCHLD, when it has ended */
 	}
 	return status;
 }
@@ -183,8 +195,8 @@ static int tell_again(struct keeper *k)
 /* Return: 1 too many died lately. */
 static int count_death(struct keeper *k)
 {
-	time_t at = seconds();
-	if (k->deaths == 0 || at - k->first_death > DEATHS_S) {
+	int64_t at = now_ms();
+	if (k->deaths == 0 || at - k->first_death > DEATHS_MS) {
 		k->deaths = 0;
 		k->first_death = at;
 	}
@@ -206,8 +218,8 @@ static int replace_worker(struct keeper *k, int status)
 	do {
 		tell_death(status);
 		if (count_death(k)) {
-			fprintf(stderr, "pagehint-balloon: %u workers died within %d s: giving up\n", DEATHS_MAX,
-				DEATHS_S);
+			fprintf(stderr, "pagehint-balloon: %u workers died within %d s: giving up\n", k->deaths,
+				DEATHS_MS / 1000);
 			return -ECHILD;
 		}
 		k->state->restarts++;
@@ -265,20 +277,11 @@ static int from_worker(struct keeper *k)
 	return WIFEXITED(status) && WEXITSTATUS(status) == WORKER_DONE ? begin_anew(k) : replace_worker(k, status);
 }
 
-static int from_listener(struct keeper *k)
+static void from_listener(struct keeper *k)
 {
 	int fd = accept4(k->sockets->frontend, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
 		ph_vhost_wire_init(&k->up, &ph_sys_real, fd);
-	return 0;
-}
-
-static int from_signals(struct keeper *k)
-{
-	struct signalfd_siginfo info;
-	if (read(k->signals, &info, sizeof(info)) == (ssize_t)sizeof(info) && info.ssi_signo != SIGCHLD)
-		k->ending = 1;
-	return 0; /* a worker that died is noticed by its channel */
 }
 
 static int turn(struct keeper *k)
@@ -289,18 +292,15 @@ static int turn(struct keeper *k)
 		{ .fd = k->up.fd < 0 ? k->sockets->frontend : -1, .events = POLLIN },
 		{ .fd = k->is_asked ? -1 : k->up.fd, .events = POLLIN }, /* one question at a time */
 	};
-	int r = 0;
 	if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (fds[0].revents != 0)
-		r = from_signals(k);
-	if (r == 0 && fds[1].revents != 0)
+		take_signal(k); /* a worker that died is noticed by its channel */
+	if (fds[1].revents != 0)
 		return from_worker(k); /* what stands in fds may be gone now */
-	if (r == 0 && fds[2].revents != 0)
-		r = from_listener(k);
-	if (r == 0 && fds[3].revents != 0)
-		r = from_frontend(k);
-	return r;
+	if (fds[2].revents != 0)
+		from_listener(k);
+	return fds[3].revents != 0 ? from_frontend(k) : 0;
 }
 
 static int watch_signals(void)
