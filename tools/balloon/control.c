@@ -8,7 +8,8 @@
 
 #include "report.h"
 
-#define ORDER_MAX 18
+#define WORDS(number) WORDS_OF(number)
+#define WORDS_OF(number) #number
 #define DEPTH 8 /* of nested values; ours are flat */
 
 static int fail(struct json_object *answer, const char *why)
@@ -88,12 +89,12 @@ static int do_tune(struct engine *engine, struct json_object *request, struct js
 		 stats = state->stats_ms / 1000;
 	if (knob(request, "rate", INT64_MAX, &rate))
 		return fail(answer, "rate: bytes a second");
-	if (knob(request, "order", ORDER_MAX, &order))
-		return fail(answer, "order: 0 to 18");
-	if (knob(request, "hold_back_ms", 3600000, &hold_back))
-		return fail(answer, "hold_back_ms: 0 to 3600000");
-	if (knob(request, "stats_interval_s", 86400, &stats))
-		return fail(answer, "stats_interval_s: 0 to 86400");
+	if (knob(request, "order", BALLOON_ORDER_MAX, &order))
+		return fail(answer, "order: 0 to " WORDS(BALLOON_ORDER_MAX));
+	if (knob(request, "hold_back_ms", BALLOON_HOLD_BACK_MS_MAX, &hold_back))
+		return fail(answer, "hold_back_ms: 0 to " WORDS(BALLOON_HOLD_BACK_MS_MAX));
+	if (knob(request, "stats_interval_s", BALLOON_STATS_S_MAX, &stats))
+		return fail(answer, "stats_interval_s: 0 to " WORDS(BALLOON_STATS_S_MAX));
 	state->rate_bytes = rate;
 	state->least_order = (uint32_t)order;
 	state->hold_back_ms = (uint32_t)hold_back;

@@ -8,8 +8,6 @@
 #include <pagehint/balloon.h>
 #include <pagehint/pagehint.h>
 
-#define ORDER_MAX 18u
-
 static const struct {
 	const char *name;
 	uint64_t bit;
@@ -102,7 +100,7 @@ static int parse_numbering(const char *text, uint32_t *ret_numbering)
 static int parse_interval(const char *text, uint32_t *ret_ms)
 {
 	uint32_t seconds;
-	if (parse_number(text, 86400, &seconds) != 0)
+	if (parse_number(text, BALLOON_STATS_S_MAX, &seconds) != 0)
 		return -EINVAL;
 	*ret_ms = seconds * 1000;
 	return 0;
@@ -164,11 +162,11 @@ static int take(int name, const char *text, struct balloon_options *o)
 	case TARGET:
 		return balloon_parse_bytes(text, &o->target_bytes);
 	case ORDER:
-		return parse_number(text, ORDER_MAX, &o->least_order);
+		return parse_number(text, BALLOON_ORDER_MAX, &o->least_order);
 	case RATE:
 		return balloon_parse_bytes(text, &o->rate_bytes);
 	case HOLD_BACK:
-		return parse_number(text, 3600000, &o->hold_back_ms);
+		return parse_number(text, BALLOON_HOLD_BACK_MS_MAX, &o->hold_back_ms);
 	case NUMBERING:
 		return parse_numbering(text, &o->numbering);
 	case STATS:
@@ -210,11 +208,12 @@ int balloon_options_parse(int argc, char **argv, struct balloon_options *ret_opt
 			return -EINVAL;
 		}
 	}
-	if (optind != argc || o.socket == NULL) {
-		fprintf(err,
-			optind != argc ? "pagehint-balloon: what is \"%s\"?\n"
-				       : "pagehint-balloon: --socket is missing%s\n",
-			optind != argc ? argv[optind] : "");
+	if (optind != argc) {
+		fprintf(err, "pagehint-balloon: what is \"%s\"?\n", argv[optind]);
+		return -EINVAL;
+	}
+	if (o.socket == NULL) {
+		fputs("pagehint-balloon: --socket is missing\n", err);
 		return -EINVAL;
 	}
 	*ret_options = o;

@@ -10,6 +10,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* bounds of what can be tuned, here and while the program runs */
+#define BALLOON_ORDER_MAX 18
+#define BALLOON_HOLD_BACK_MS_MAX 3600000
+#define BALLOON_STATS_S_MAX 86400
+
 struct balloon_options {
 	const char *socket;  /* path of the vhost-user socket; required */
 	const char *control; /* path of the control socket, NULL = none */
