@@ -147,6 +147,11 @@ static void test_reports(void **context)
 	assert_false(json_object_object_get_ex(answer, "guest", &group)); /* no statistics came */
 	assert_true(json_object_object_get_ex(answer, "vhost", &group));
 	assert_true(json_object_object_get_ex(group, "connected", &value));
+	/* what was asked of the backend is accounted for */
+	assert_true(json_object_object_get_ex(answer, "device", &group));
+	static const char *const became[] = { "asked", "freed", "absent", "accepted", "kept", "lazy", "failed" };
+	for (size_t i = 0; i < sizeof(became) / sizeof(became[0]); i++)
+		assert_true(json_object_object_get_ex(group, became[i], &value));
 	while ((line = strsep(&rest, "\n")) != NULL)
 		samples += strncmp(line, "pagehint_", 9) == 0;
 	json_object_object_foreach(answer, name, numbers)

@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,25 +18,97 @@ struct walk {
 	void (*number)(struct walk *walk, const char *group, const char *name, uint64_t value, int is_count);
 };
 
-#define COUNT(group, from, member) walk->number(walk, group, #member, (from).member, 1)
-#define GAUGE(group, from, member) walk->number(walk, group, #member, (from).member, 0)
+/* A number of a struct of statistics, by its place. */
+struct shown {
+	const char *name;
+	size_t at;
+	int is_count;
+};
+
+#define SHOW(from, member, counts)                                                                    \
+	{                                                                                             \
+		.name = #member, .at = offsetof(struct pagehint_##from, member), .is_count = (counts) \
+	}
+#define COUNT(from, member) SHOW(from, member, 1)
+#define GAUGE(from, member) SHOW(from, member, 0)
+#define SHOWN(table) (sizeof(table) / sizeof((table)[0]))
+/* a member that is added shall not be forgotten here; more: uint64_t members that are shown otherwise */
+#define ALL_SHOWN(from, table, more)                                                                     \
+	_Static_assert(sizeof(struct pagehint_##from) == (1 + SHOWN(table) + (more)) * sizeof(uint64_t), \
+		       "a number is not shown")
+
+static void walk_shown(struct walk *walk, const char *group, const void *numbers, const struct shown *shown, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t value;
+		memcpy(&value, (const unsigned char *)numbers + shown[i].at, sizeof(value));
+		walk->number(walk, group, shown[i].name, value, shown[i].is_count);
+	}
+}
+
+static const struct shown vhost_shown[] = {
+	GAUGE(vhost_stats, connected),      COUNT(vhost_stats, connections),    COUNT(vhost_stats, messages),
+	COUNT(vhost_stats, refused),        COUNT(vhost_stats, unknown),        COUNT(vhost_stats, broken),
+	COUNT(vhost_stats, kicks),          COUNT(vhost_stats, interrupts),     COUNT(vhost_stats, interrupts_lost),
+	COUNT(vhost_stats, config_changes), GAUGE(vhost_stats, regions),        GAUGE(vhost_stats, memory),
+	GAUGE(vhost_stats, queues_running), COUNT(vhost_stats, states_refused), GAUGE(vhost_stats, protocol_features),
+};
+ALL_SHOWN(vhost_stats, vhost_shown, 0);
+
+static const struct shown device_shown[] = {
+	COUNT(device_stats, kicks),
+	COUNT(device_stats, popped),
+	COUNT(device_stats, completed),
+	COUNT(device_stats, interrupts),
+	COUNT(device_stats, inflate_pages),
+	COUNT(device_stats, deflate_pages),
+	COUNT(device_stats, oom_pages),
+	COUNT(device_stats, report_ranges),
+	COUNT(device_stats, report_bytes),
+	COUNT(device_stats, hint_ranges),
+	COUNT(device_stats, hint_bytes),
+	COUNT(device_stats, samples),
+	COUNT(device_stats, batches),
+	COUNT(device_stats, runs),
+	COUNT(device_stats, asked),
+	COUNT(device_stats, freed),
+	COUNT(device_stats, absent),
+	COUNT(device_stats, accepted),
+	COUNT(device_stats, kept),
+	COUNT(device_stats, lazy),
+	COUNT(device_stats, failed),
+	COUNT(device_stats, populated),
+	COUNT(device_stats, populate_errors),
+	COUNT(device_stats, submit_errors),
+	COUNT(device_stats, rate_waits),
+	COUNT(device_stats, resets),
+	COUNT(device_stats, broken),
+	COUNT(device_stats, log_dropped),
+	GAUGE(device_stats, in_flight),
+	GAUGE(device_stats, partial_pages),
+};
+ALL_SHOWN(device_stats, device_shown, PAGEHINT_DEVICE_DROP_COUNT);
+
+static const struct shown progress_shown[] = {
+	GAUGE(device_progress, memory_pages), GAUGE(device_progress, target_pages),
+	GAUGE(device_progress, actual_pages), GAUGE(device_progress, moved_pages),
+	GAUGE(device_progress, left_pages),   GAUGE(device_progress, since_ns),
+	GAUGE(device_progress, still_ns),
+};
+ALL_SHOWN(device_progress, progress_shown, 2); /* eta_ns; state, and what is reserved beside it */
+
+static const struct shown backend_shown[] = {
+	COUNT(madvise_stats, madvise),       COUNT(madvise_stats, process_madvise), COUNT(madvise_stats, punch),
+	COUNT(madvise_stats, remap),         COUNT(madvise_stats, probe),           COUNT(madvise_stats, populate),
+	COUNT(madvise_stats, mappings_used),
+};
+ALL_SHOWN(madvise_stats, backend_shown, 0);
 
 static void walk_vhost(struct engine *engine, struct walk *walk)
 {
 	struct pagehint_vhost_stats s = { .struct_size = sizeof(s) };
-	if (pagehint_vhost_stats(engine->vhost, &s) != 0)
-		return;
-	GAUGE("vhost", s, connected);
-	COUNT("vhost", s, messages);
-	COUNT("vhost", s, refused);
-	COUNT("vhost", s, unknown);
-	COUNT("vhost", s, kicks);
-	COUNT("vhost", s, interrupts);
-	COUNT("vhost", s, interrupts_lost);
-	COUNT("vhost", s, config_changes);
-	GAUGE("vhost", s, regions);
-	GAUGE("vhost", s, memory);
-	GAUGE("vhost", s, queues_running);
+	if (pagehint_vhost_stats(engine->vhost, &s) == 0)
+		walk_shown(walk, "vhost", &s, vhost_shown, SHOWN(vhost_shown));
 }
 
 /* "not whole host pages" -> "not_whole_host_pages" */
@@ -60,29 +133,7 @@ static void walk_device(struct engine *engine, struct walk *walk)
 	struct pagehint_device_stats s = { .struct_size = sizeof(s) };
 	if (pagehint_device_stats(pagehint_vhost_device(engine->vhost), &s) != 0)
 		return;
-	COUNT("device", s, popped);
-	COUNT("device", s, completed);
-	COUNT("device", s, inflate_pages);
-	COUNT("device", s, deflate_pages);
-	COUNT("device", s, oom_pages);
-	COUNT("device", s, report_ranges);
-	COUNT("device", s, report_bytes);
-	COUNT("device", s, hint_ranges);
-	COUNT("device", s, hint_bytes);
-	COUNT("device", s, samples);
-	COUNT("device", s, batches);
-	COUNT("device", s, runs);
-	COUNT("device", s, asked);
-	COUNT("device", s, freed);
-	COUNT("device", s, absent);
-	COUNT("device", s, accepted);
-	COUNT("device", s, kept);
-	COUNT("device", s, failed);
-	COUNT("device", s, rate_waits);
-	COUNT("device", s, resets);
-	COUNT("device", s, broken);
-	GAUGE("device", s, in_flight);
-	GAUGE("device", s, partial_pages);
+	walk_shown(walk, "device", &s, device_shown, SHOWN(device_shown));
 	for (uint32_t i = 0; i < PAGEHINT_DEVICE_DROP_COUNT; i++) {
 		char name[64];
 		name_of(pagehint_device_drop_text(i), name, sizeof(name));
@@ -95,13 +146,9 @@ static void walk_progress(struct engine *engine, struct walk *walk)
 	struct pagehint_device_progress p = { .struct_size = sizeof(p) };
 	if (pagehint_device_progress(pagehint_vhost_device(engine->vhost), engine->now_ns, &p) != 0)
 		return;
-	GAUGE("progress", p, memory_pages);
-	GAUGE("progress", p, target_pages);
-	GAUGE("progress", p, actual_pages);
-	GAUGE("progress", p, left_pages);
-	GAUGE("progress", p, still_ns);
+	walk_shown(walk, "progress", &p, progress_shown, SHOWN(progress_shown));
 	if (p.eta_ns != UINT64_MAX)
-		GAUGE("progress", p, eta_ns);
+		walk->number(walk, "progress", "eta_ns", p.eta_ns, 0);
 	walk->number(walk, "progress", "state", p.state, 0);
 }
 
@@ -117,7 +164,7 @@ static void walk_guest(struct engine *engine, struct walk *walk)
 	if (pagehint_device_sample(pagehint_vhost_device(engine->vhost), engine->now_ns, &s) != 0)
 		return;
 	if (s.age_ns != UINT64_MAX)
-		GAUGE("guest", s, age_ns);
+		walk->number(walk, "guest", "age_ns", s.age_ns, 0);
 	for (uint32_t i = 0; i < PAGEHINT_BALLOON_STAT_COUNT; i++)
 		if (s.known >> i & 1)
 			walk->number(walk, "guest", names[i], s.value[i], 0);
@@ -128,12 +175,8 @@ static void walk_rest(struct engine *engine, struct walk *walk)
 	struct pagehint_backend *backend = pagehint_vhost_backend(engine->vhost);
 	struct pagehint_madvise_stats m = { .struct_size = sizeof(m) };
 	uint32_t id = 0;
-	if (pagehint_madvise_stats(backend, &m) == 0) {
-		COUNT("backend", m, madvise);
-		COUNT("backend", m, process_madvise);
-		COUNT("backend", m, punch);
-		COUNT("backend", m, remap);
-	}
+	if (pagehint_madvise_stats(backend, &m) == 0)
+		walk_shown(walk, "backend", &m, backend_shown, SHOWN(backend_shown));
 	walk->number(walk, "hint", "state", pagehint_device_hint_state(pagehint_vhost_device(engine->vhost), &id), 0);
 	walk->number(walk, "hint", "id", id, 0);
 	walk->number(walk, "hint", "bytes", engine->hinted_bytes, 0);
