@@ -1,11 +1,10 @@
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include <pagehint/map.h>
 
 #include "base/opts.h"
+#include "base/say.h"
 #include "vhost/session.h"
 
 struct pagehint_device *pagehint_vhost_device(struct pagehint_vhost *vhost)
@@ -40,16 +39,6 @@ int pagehint_vhost_stats(const struct pagehint_vhost *vhost, struct pagehint_vho
 	return PH_OPTS_OUT(stats, now);
 }
 
-__attribute__((format(printf, 2, 3))) static void line(const struct pagehint_sink *sink, const char *format, ...)
-{
-	char text[160];
-	va_list args;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	sink->line(sink->ctx, text);
-}
-
 static const char *role_name(int role)
 {
 	static const char *const names[PAGEHINT_BALLOON_Q_COUNT] = { "inflate", "deflate", "statistics", "hint",
@@ -65,30 +54,30 @@ static void explain_ring(struct pagehint_vhost *vhost, uint32_t i, const struct 
 	if (ring->runs || (ring->size == 0 && !ring->placed && !ring->started))
 		return;
 	if (!ring->started)
-		line(sink, "queue %" PRIu32 " (%s) is stopped by the frontend", i, role);
+		ph_say(sink, "queue %" PRIu32 " (%s) is stopped by the frontend", i, role);
 	else if (!ring->enabled && (vhost->features & PH_VHOST_F_PROTOCOL) != 0)
-		line(sink, "queue %" PRIu32 " (%s) is not enabled by the frontend", i, role);
+		ph_say(sink, "queue %" PRIu32 " (%s) is not enabled by the frontend", i, role);
 	else if (ring->refused == -ERANGE)
-		line(sink, "queue %" PRIu32 " (%s) lies outside the memory table", i, role);
+		ph_say(sink, "queue %" PRIu32 " (%s) lies outside the memory table", i, role);
 	else if (ring->refused == -ENOENT)
-		line(sink, "queue %" PRIu32 " has no role among the negotiated features: is the numbering right?", i);
+		ph_say(sink, "queue %" PRIu32 " has no role among the negotiated features: is the numbering right?", i);
 	else
-		line(sink, "queue %" PRIu32 " (%s) does not run: error %d", i, role, -ring->refused);
+		ph_say(sink, "queue %" PRIu32 " (%s) does not run: error %d", i, role, -ring->refused);
 }
 
 void pagehint_vhost_explain(struct pagehint_vhost *vhost, const struct pagehint_sink *sink)
 {
 	if (vhost->socket < 0)
-		line(sink, "no frontend is connected");
+		ph_say(sink, "no frontend is connected");
 	else if (vhost->memory.n == 0)
-		line(sink, "the frontend has shared no memory");
+		ph_say(sink, "the frontend has shared no memory");
 	if (vhost->is_parked)
-		line(sink, "%s waits for discards in flight", ph_vhost_message_name(vhost->parked.request));
+		ph_say(sink, "%s waits for discards in flight", ph_vhost_message_name(vhost->parked.request));
 	if (vhost->refused_why != 0)
-		line(sink, "the last message that was refused: %s (%" PRIu32 "), error %d",
-		     ph_vhost_message_name(vhost->refused_request), vhost->refused_request, -vhost->refused_why);
+		ph_say(sink, "the last message that was refused: %s (%" PRIu32 "), error %d",
+		       ph_vhost_message_name(vhost->refused_request), vhost->refused_request, -vhost->refused_why);
 	if (vhost->stats.states_refused != 0)
-		line(sink, "a saved state did not fit this device and was dropped");
+		ph_say(sink, "a saved state did not fit this device and was dropped");
 	for (uint32_t i = 0; i < PH_VHOST_QUEUES; i++)
 		explain_ring(vhost, i, sink);
 	pagehint_device_explain(vhost->device, sink);

@@ -1,10 +1,9 @@
 /* device_explain: the counters, and in words what stands between the guest's free memory and the host, first things first */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "base/opts.h"
+#include "base/say.h"
 #include "virtio/device.h"
 
 int pagehint_device_stats(const struct pagehint_device *device, struct pagehint_device_stats *stats)
@@ -48,16 +47,6 @@ const char *pagehint_device_drop_text(uint32_t drop)
 	return drop < PAGEHINT_DEVICE_DROP_COUNT ? texts[drop] : "?";
 }
 
-__attribute__((format(printf, 2, 3))) static void say(const struct pagehint_sink *sink, const char *format, ...)
-{
-	char text[256];
-	va_list args;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	sink->line(sink->ctx, text);
-}
-
 static const struct {
 	uint64_t bit;
 	uint32_t role;
@@ -84,17 +73,17 @@ static const char *missing(const struct pagehint_device *device, uint64_t bit, u
 static void explain_life(const struct pagehint_device *device, const struct pagehint_sink *sink)
 {
 	if (device->broken)
-		say(sink, "device: the guest broke it; nothing works until the driver resets it");
+		ph_say(sink, "device: the guest broke it; nothing works until the driver resets it");
 	if (device->resetting)
-		say(sink, "device: a reset waits for %" PRIu32 " batches at the backend", device->batches);
+		ph_say(sink, "device: a reset waits for %" PRIu32 " batches at the backend", device->batches);
 	if (!device->features_set)
-		say(sink, "device: no driver has negotiated features");
+		ph_say(sink, "device: no driver has negotiated features");
 	else if (device->status != 0 && (device->status & PAGEHINT_VIRTIO_STATUS_DRIVER_OK) == 0)
-		say(sink, "device: the driver has not said DRIVER_OK");
+		ph_say(sink, "device: the driver has not said DRIVER_OK");
 	for (size_t i = 0; device->features_set && i < sizeof(ways) / sizeof(*ways); i++) {
 		const char *why = missing(device, ways[i].bit, ways[i].role);
 		if (why != NULL)
-			say(sink, "%s: %s", ways[i].name, why);
+			ph_say(sink, "%s: %s", ways[i].name, why);
 	}
 }
 
@@ -104,17 +93,17 @@ static void explain_policy(const struct pagehint_device *device, const struct pa
 	if (device->gate != NULL && pagehint_gate_closed(device->gate) != 0)
 		pagehint_gate_explain(device->gate, sink);
 	if (ph_device_has(device, PAGEHINT_BALLOON_F_PAGE_POISON) && device->poison != 0)
-		say(sink, "poison: the guest wants its free pages to stay 0x%08" PRIx32 ": reports are kept",
-		    device->poison);
+		ph_say(sink, "poison: the guest wants its free pages to stay 0x%08" PRIx32 ": reports are kept",
+		       device->poison);
 	if (report->running && device->counts.report_ranges == 0)
-		say(sink, "free page reporting: the guest has not reported anything yet");
+		ph_say(sink, "free page reporting: the guest has not reported anything yet");
 	for (uint32_t role = 0; role < PAGEHINT_BALLOON_Q_COUNT; role++) {
 		const struct ph_device_queue *q = &device->queue[role];
 		if (q->running && q->wait == PH_WAIT_TIME)
-			say(sink, "queue %" PRIu32 ": held back for %" PRIu64 " ns by the rate or the hold-back",
-			    q->index, q->when_ns > device->now_ns ? q->when_ns - device->now_ns : 0);
+			ph_say(sink, "queue %" PRIu32 ": held back for %" PRIu64 " ns by the rate or the hold-back",
+			       q->index, q->when_ns > device->now_ns ? q->when_ns - device->now_ns : 0);
 		if (q->running && q->wait == PH_WAIT_BACKEND)
-			say(sink, "queue %" PRIu32 ": the backend has no room", q->index);
+			ph_say(sink, "queue %" PRIu32 ": the backend has no room", q->index);
 	}
 }
 
@@ -123,15 +112,15 @@ static void explain_counts(const struct pagehint_device *device, const struct pa
 	const struct pagehint_device_stats *c = &device->counts;
 	for (uint32_t why = 0; why < PAGEHINT_DEVICE_DROP_COUNT; why++)
 		if (c->dropped[why] != 0)
-			say(sink, "dropped: %" PRIu64 ": %s", c->dropped[why], pagehint_device_drop_text(why));
+			ph_say(sink, "dropped: %" PRIu64 ": %s", c->dropped[why], pagehint_device_drop_text(why));
 	if (device->partial.pages != 0)
-		say(sink, "inflated, but not in whole host pages: %" PRIu64 " pages", device->partial.pages);
+		ph_say(sink, "inflated, but not in whole host pages: %" PRIu64 " pages", device->partial.pages);
 	if (c->in_flight != 0)
-		say(sink, "in flight: %" PRIu64 " requests", c->in_flight);
+		ph_say(sink, "in flight: %" PRIu64 " requests", c->in_flight);
 	if (c->submit_errors != 0)
-		say(sink, "refused by the backend: %" PRIu64 " batches", c->submit_errors);
+		ph_say(sink, "refused by the backend: %" PRIu64 " batches", c->submit_errors);
 	if (c->populate_errors != 0)
-		say(sink, "deflated, and not made present: %" PRIu64 " requests", c->populate_errors);
+		ph_say(sink, "deflated, and not made present: %" PRIu64 " requests", c->populate_errors);
 }
 
 void pagehint_device_explain(struct pagehint_device *device, const struct pagehint_sink *sink)
