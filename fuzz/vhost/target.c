@@ -185,15 +185,17 @@ static void any_buffer(struct session *s, struct input *in)
 static void act(struct session *s, struct input *in)
 {
 	const uint64_t one = 1;
-	uint32_t at;
+	uint32_t at, n;
 	switch (take(in, 1) % 8) {
 	case 0:
 	case 1:
 		any_message(s, in);
 		break;
 	case 2: /* bytes anywhere */
-		at = take(in, 2) << 2;
-		take_bytes(in, s->ram + at % RAM, (size_t)take(in, 1) % 64 < RAM - at % RAM ? take(in, 1) % 64 : 0);
+		at = (take(in, 2) << 2) % RAM;
+		(void)take(in, 1); /* the kept inputs have one there */
+		n = take(in, 1) % 64;
+		take_bytes(in, s->ram + at, n < RAM - at ? n : RAM - at);
 		break;
 	case 3:
 	case 4:
