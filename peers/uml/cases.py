@@ -246,26 +246,27 @@ def case_keeper():
         guest.set_order(5)
         kills = 0
 
-        def kill(count):
+        def kill():
             nonlocal kills
-            os.kill(balloon.worker(), signal.SIGKILL)
+            worker = balloon.watch_worker()
+            os.kill(worker.pid, signal.SIGKILL)
+            worker.wait()
             kills += 1
-            wait_until("another worker", lambda: balloon.stats()["program"]["restarts"] == kills)
+            expect("there is another worker", balloon.stats()["program"]["restarts"] == kills)
             wait_until("it knows everything", lambda: balloon.stats()["vhost"]["queues_running"] == 5)
-            return count
 
-        kill(1)
+        kill()
         files.make_mixed("keep", "drop", 100, 512)
         files.drop("drop")
         before = balloon.stats()["device"]["report_ranges"]
         wait_until("a report", lambda: balloon.stats()["device"]["report_ranges"] > before, step=0.001)
-        kill(2)
+        kill()
         balloon.must("target", bytes=40000 * PAGE)
         wait_until("some pages", lambda: balloon.stats()["device"]["inflate_pages"] > 256, step=0.001)
-        kill(3)
+        kill()
         wait_until("the balloon is full", lambda: balloon.stats()["progress"]["actual_pages"] == 40000)
         balloon.must("target", bytes=0)
-        kill(4)
+        kill()
         wait_until("the balloon is empty", lambda: balloon.stats()["progress"]["actual_pages"] == 0)
         figures = give_back(pair, 10, 6, 256, 16384)
         stats = sound(pair)
@@ -284,9 +285,11 @@ def case_keeper_mid_report():
             files.make_mixed(f"keep{deaths}_", f"drop{deaths}_", 60, 256)
             settled(pair)
             expect("nobody dies unasked", balloon.stats()["program"]["restarts"] == deaths - 1)
+            worker = balloon.watch_worker()
             os.write(write, b"x")
             files.drop(f"drop{deaths}_")
-            wait_until("a worker dies", lambda: balloon.stats()["program"]["restarts"] == deaths)
+            worker.wait()
+            expect("there is another worker", balloon.stats()["program"]["restarts"] == deaths)
         figures = give_back(pair, 10, 6, 256, 16384)
         os.close(write)
         sound(pair)
@@ -300,15 +303,17 @@ def case_paused():
         balloon.must("pause")
         pair.files.make("gone", 20, 4096, "/dev/zero")
         pair.files.drop("gone")
-        os.kill(balloon.worker(), signal.SIGKILL)
+        worker = balloon.watch_worker()
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait()
         settled(pair)
         stats = balloon.stats()
         expect(f"it is paused: {stats}", stats["program"]["paused"] == 1 and stats["backend"]["punch"] == 0)
         expect("explain says why", any("embedder" in line for line in balloon.must("explain")["lines"]))
         balloon.must("resume")
         pair.files.make("gone", 20, 4096, "/dev/zero")
-        pair.files.drop("gone")
         held = guest.host_bytes()
+        pair.files.drop("gone")
         wait_until("it discards again", lambda: guest.host_bytes() < held - 20 * MIB)
         return {"corrupt": pair.files.check()}
 

@@ -4,6 +4,7 @@ import os
 import pathlib
 import queue
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -31,7 +32,7 @@ class Panic(Failure):
 
 
 def wait_until(what, condition, seconds=20, step=0.05):
-    """Asks again and again; the suite waits for states, never for a time."""
+    """Asks again and again, for states that nothing tells of when they come."""
     end = time.monotonic() + seconds
     while True:
         value = condition()
@@ -40,6 +41,22 @@ def wait_until(what, condition, seconds=20, step=0.05):
         if time.monotonic() > end:
             raise Failure(f"{what}: not within {seconds} s")
         time.sleep(step)
+
+
+class Worker:
+    """The worker that a balloon has now, by a descriptor that tells when it has ended."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.fd = os.pidfd_open(pid)
+
+    def wait(self, seconds=20):
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        ended = poll.poll(1000 * seconds)
+        os.close(self.fd)
+        if not ended:
+            raise Failure(f"worker {self.pid} has not ended within {seconds} s")
 
 
 class Balloon:
@@ -53,12 +70,22 @@ class Balloon:
         command = [*wrapper, str(program), "--socket", str(self.socket), "--control", str(self.control), *options]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, pass_fds=pass_fds,
                                         env={**os.environ, **(env or {})})
-        wait_until("the balloon listens", lambda: self.socket.exists() and self.control.exists())
+        wait_until("the balloon listens", self._listens)
+
+    def _must_live(self):
+        if self.process.poll() is not None:
+            raise Failure(f"the balloon ended with status {self.process.returncode}: {self.output()}")
+
+    def _listens(self):
+        self._must_live()
+        return self.socket.exists() and self.control.exists()
 
     def ask(self, command, **arguments):
-        """One command over a connection of its own, tried again while a worker is being replaced."""
+        """One command over a connection of its own. One that a worker took along when it died is made again, and waits at the
+        keeper's socket for the next worker."""
         end = time.monotonic() + 10
         while True:
+            self._must_live()
             try:
                 with socket.socket(socket.AF_UNIX) as s:
                     s.settimeout(10)
@@ -71,7 +98,6 @@ class Balloon:
                 pass
             if time.monotonic() > end:
                 raise Failure(f"the balloon does not answer: {self.output()}")
-            time.sleep(0.02)
 
     def must(self, command, **arguments):
         answer = self.ask(command, **arguments)
@@ -84,6 +110,9 @@ class Balloon:
 
     def worker(self):
         return self.stats()["program"]["pid"]
+
+    def watch_worker(self):
+        return Worker(self.worker())
 
     def output(self):
         self.log.flush()
