@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SECOND UINT64_C(1000000000)
 #define PAIR_NS (5 * SECOND / 2) /* longer than the reporter's interval */
 #define FAULT_FRAMES 32768u
 #define NET_ORDER 4u
