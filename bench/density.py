@@ -119,7 +119,8 @@ def density_process(bench):
                 fitted, held = process.density(mode, LIMIT_MIB, most)
                 bench.add(f"density.process.{mode}", fitted)
                 bench.add(f"density.process.mib_per_idle_guest.{mode}", held)
-                print(f"process.{mode}.{number}: {fitted} processes, {held:.1f} MiB each", flush=True)
+                print(f"process.{mode}.{number}: {fitted} processes" + (" and no swap yet" if fitted == most else "")
+                      + f", {held:.1f} MiB each", flush=True)
     finally:
         swap.close()
     for mode in modes:
