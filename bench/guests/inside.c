@@ -8,7 +8,6 @@
  */
 #include <arpa/inet.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
