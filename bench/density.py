@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "guests"))
 import figures  # noqa: E402
 import host  # noqa: E402
 import process  # noqa: E402
+import rounds  # noqa: E402
 import uml  # noqa: E402
 
 LIMIT_MIB = 1536
@@ -83,22 +84,9 @@ def one_uml(bench, mode, most, label):
 
 
 def density_uml(bench):
-    modes = [mode for mode in uml.MODES if bench.wants(f"uml.{mode}")]
-    if not modes:
-        return
-    rounds, most = bench.n_rounds(3, 1), MOST_QUICK if bench.args.quick else MOST
-    swap = host.Swap(uml.BUILD, 2048)
-    try:
-        for number in range(rounds):
-            for mode in modes:
-                fitted, held = one_uml(bench, mode, most, f"uml.{mode}.{number}")
-                bench.add(f"density.uml.{mode}", fitted)
-                bench.add(f"density.uml.mib_per_idle_guest.{mode}", held)
-    finally:
-        swap.close()
-    for mode in modes:
-        bench.publish_median(f"density.uml.{mode}", "guests")
-        bench.publish_median(f"density.uml.mib_per_idle_guest.{mode}", "MiB")
+    most = MOST_QUICK if bench.args.quick else MOST
+    modes = rounds.in_swap(bench, "uml", uml.MODES, (("density.uml", "guests"), ("density.uml.mib_per_idle_guest", "MiB")),
+                           lambda mode, label: one_uml(bench, mode, most, label))
     if modes == list(uml.MODES):
         none, ours = bench.figures["density.uml.none"], bench.figures["density.uml.ours"]
         bench.publish("density.uml.ours_vs_none", round(ours / none, 2), "ratio")
@@ -108,23 +96,15 @@ def density_uml(bench):
 
 def density_process(bench):
     """S1's proportions: a budget of three guests, each of which fills four fifths of what it has."""
-    modes = [mode for mode in process.MODES if bench.wants(f"process.{mode}")]
-    if not modes:
-        return
     most = MOST_QUICK if bench.args.quick else MOST_PROCESSES
-    swap = host.Swap(uml.BUILD, 2048)
-    try:
-        for number in range(bench.n_rounds(3, 1)):
-            for mode in modes:
-                fitted, held = process.density(mode, LIMIT_MIB, most)
-                bench.add(f"density.process.{mode}", fitted)
-                bench.add(f"density.process.mib_per_idle_guest.{mode}", held)
-                print(f"process.{mode}.{number}: {fitted} processes, {held:.1f} MiB each", flush=True)
-    finally:
-        swap.close()
-    for mode in modes:
-        bench.publish_median(f"density.process.{mode}", "processes")
-        bench.publish_median(f"density.process.mib_per_idle_guest.{mode}", "MiB")
+
+    def one(mode, label):
+        fitted, held = process.density(mode, LIMIT_MIB, most)
+        print(f"{label}: {fitted} processes" + (" and no swap yet" if fitted == most else "") + f", {held:.1f} MiB each", flush=True)
+        return fitted, held
+
+    rounds.in_swap(bench, "process", process.MODES,
+                   (("density.process", "processes"), ("density.process.mib_per_idle_guest", "MiB")), one)
 
 
 if __name__ == "__main__":

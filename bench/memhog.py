@@ -14,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "guests"))
 import figures  # noqa: E402
 import host  # noqa: E402
 import process  # noqa: E402
+import rounds  # noqa: E402
 import uml  # noqa: E402
 
 LIMIT_MIB = 1280
@@ -35,23 +36,13 @@ def one_uml(mode):
         return seconds, group.swap_bytes() >> 20
 
 
-def memhog(bench, kind, modes, one):
-    modes = [mode for mode in modes if bench.wants(f"{kind}.{mode}")]
-    if not modes:
-        return
-    swap = host.Swap(uml.BUILD, 2048)
-    try:
-        for _ in range(bench.n_rounds(3, 1)):
-            for mode in modes:
-                seconds, swapped = one(mode)
-                print(f"{kind}.{mode}: {', '.join(f'{s:.2f}' for s in seconds)} s, {swapped} MiB of swap", flush=True)
-                bench.add(f"memhog.{kind}.third_vs_first.{mode}", seconds[2] / seconds[0])
-                bench.add(f"memhog.{kind}.swap_mib.{mode}", swapped)
-    finally:
-        swap.close()
-    for mode in modes:
-        bench.publish_median(f"memhog.{kind}.third_vs_first.{mode}", "ratio")
-        bench.publish_median(f"memhog.{kind}.swap_mib.{mode}", "MiB")
+def memhog(bench, kind, modes, measure):
+    def one(mode, label):
+        seconds, swapped = measure(mode)
+        print(f"{label}: {', '.join(f'{s:.2f}' for s in seconds)} s, {swapped} MiB of swap", flush=True)
+        return seconds[2] / seconds[0], swapped
+
+    rounds.in_swap(bench, kind, modes, ((f"memhog.{kind}.third_vs_first", "ratio"), (f"memhog.{kind}.swap_mib", "MiB")), one)
 
 
 if __name__ == "__main__":

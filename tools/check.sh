@@ -66,7 +66,7 @@ only() {
 	tested "$name" "$dir" "$log" "${args[@]}" "$@"
 }
 
-every="--no-suite soak --no-suite fuzz --no-suite peers"
+every="--no-suite peers"
 plain="$every --no-suite house --no-suite consumer"
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -82,7 +82,7 @@ stage layers python3 tools/layers.py
 stage cross bash tools/cross.sh
 
 stage gcc compile gcc -Dbench=enabled && tested gcc-tests gcc testlog $every
-stage benches ninja -C "$out/gcc" -j "$jobs" $(basename -as .c bench/*.c | sed 's|^|bench/bench-|')
+stage benches ninja -C "$out/gcc" -j "$jobs" $(basename -as .c bench/*.c | sed 's|^|bench/bench-|') $(sed -n 's/^# builds: //p' bench/*.py)
 stage abi bash tools/abi.sh check "$out/gcc"
 only valgrind-tests gcc testlog-valgrind "unit model fault" --setup valgrind --no-suite bare
 

@@ -1,7 +1,10 @@
 """What the host must have for benches with guests: a memory cgroup of either version, and a swap file. Taken down at the end."""
+import contextlib
 import os
 import pathlib
+import select
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -81,14 +84,20 @@ class Meter:
         remove(self.path)
 
 
-def remove(path):
-    """The last process of a group may take a moment to go."""
-    for _ in range(100):
-        try:
-            path.rmdir()
-            return
-        except OSError:
-            time.sleep(0.1)
+def remove(path, seconds=10):
+    """Takes a group away once its last process has gone; says so when one does not go."""
+    end = time.monotonic() + seconds
+    for pid in (path / "cgroup.procs").read_text("ascii").split():
+        with contextlib.suppress(ProcessLookupError):  # gone meanwhile
+            gone = os.pidfd_open(int(pid))
+            try:
+                select.select([gone], [], [], max(0, end - time.monotonic()))
+            finally:
+                os.close(gone)
+    try:
+        path.rmdir()
+    except OSError as why:
+        print(f"{path} stays: {why}", file=sys.stderr)
 
 
 class Group:

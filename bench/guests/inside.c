@@ -1,6 +1,6 @@
 /*
  * What runs inside a guest: fill memory, fault it in and out, or send it to itself. One static program, as small as can be, since
- * the guest holds it in memory. It prints figures and nothing else; the host's side (guests.py) reads them from the console.
+ * the guest holds it in memory. It prints figures and nothing else; the host's side (uml.py) reads them from the console.
  *
  * usage: inside touch MIB                      prints the seconds that touching took
  *        inside fault TASKS (p|t) SECONDS      page_fault1: maps 128 MiB, touches every page, unmaps; prints faults
@@ -8,7 +8,6 @@
  */
 #include <arpa/inet.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,6 @@
  */
 #include "engine.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <pagehint/backend.h>

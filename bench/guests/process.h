@@ -3,14 +3,13 @@
  *
  * The problem: real guests take seconds each and measure a whole kernel; the library's own share is to be had in
  * milliseconds. Why this shape: one memory, the same for all ways, so that they differ in nothing but who gives back.
- * Not here: what is done with the memory (process.c).
+ * Not here: what is done with the memory (process/work.c).
  * Owns: memory, zone, reporter, and the thread that steps it, if there is one.
  */
 #ifndef BENCH_GUESTS_PROCESS_H
 #define BENCH_GUESTS_PROCESS_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdint.h>
 
 #include <pagehint/backend.h>
@@ -20,6 +19,8 @@
 #include <pagehint/origin.h>
 #include <pagehint/reporter.h>
 #include <pagehint/zone.h>
+
+#define SECOND UINT64_C(1000000000) /* ns */
 
 enum way {
 	WAY_NONE,   /* nobody gives back */
@@ -41,7 +42,9 @@ struct host {
 	struct pagehint_origin *origin;
 	struct pagehint_reporter *reporter;
 	pthread_t thread;
-	_Atomic int stop;
+	int stop; /* says the thread's owner, under `stopping` */
+	pthread_mutex_t stopping;
+	pthread_cond_t stopped;
 };
 
 /* -1 when there is no such way */
@@ -54,7 +57,7 @@ uint64_t host_alloc(struct host *host, struct pagehint_cache *cache, uint32_t or
 void host_free(struct host *host, struct pagehint_cache *cache, uint64_t frame, uint32_t order);
 /* Steps the reporter until it has nothing due before now_ns. Returns when it wants to be called. */
 uint64_t host_step(struct host *host, uint64_t now_ns);
-/* A thread that does so in real time. */
+/* A thread that does so in real time, until host_close. */
 void host_run(struct host *host);
 void host_close(struct host *host);
 

@@ -1,4 +1,4 @@
-"""Guests that are no guests: a process each, with a zone and a reporter on a memfd (process.c)."""
+"""Guests that are no guests: a process each, with a zone and a reporter on a memfd (process/work.c)."""
 import contextlib
 import subprocess
 import time

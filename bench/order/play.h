@@ -33,7 +33,8 @@ struct figures {
 	double to_95_s;         /* after all is freed at the end; -1: not within a minute */
 	double unreturned_gibs; /* GiB-seconds */
 	double unreturned;      /* of what it would be if nobody gave back */
-	double path_ns;         /* CPU time of an allocation or a free; 0 for the kernel's model */
+	double path_ns;         /* CPU time of an allocation or a free */
+	double path_most_ns;    /* the same; of whoever plays more than once: path_ns is then the least */
 };
 
 /* 0, or 1: said why on standard error */

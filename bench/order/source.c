@@ -38,7 +38,9 @@ int source_trace(struct source *source, const char *path)
 				(struct source_event) { e->us * 1000, e->id, e->order, e->kind != TRACE_ALLOC };
 	}
 	trace_free(&trace);
-	return source->events != NULL ? 0 : -1;
+	if (source->events == NULL)
+		return fprintf(stderr, "order: no memory\n"), -1;
+	return 0;
 }
 
 /* orders 0 to 8, each half as likely as the one before; one in 1024 is a huge page, which makes a tenth of what is asked for */

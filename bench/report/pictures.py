@@ -49,17 +49,13 @@ class Pictures:
                 yield f"density-{kind}", title, bars(title, "guests", ["median"], rows)
         series = {label: rows for label, rows in data["series"].items() if label.endswith(".0") and rows}
         if series:
-            title = "Memory that the guests hold, as they come and go"
-            lines = ", ".join(f"$s{i} using 2:3 with linespoints lw 2 title '{label.split('.')[1]}'"
-                              for i, label in enumerate(series))
-            yield ("density-memory", title,
-                   f"set title '{title}'\nset xlabel 'guests'\nset ylabel 'MiB'\nset yrange [0:*]\n"
-                   + "".join(block(f"s{i}", rows) for i, rows in enumerate(series.values())) + f"plot {lines}\n")
-            title = "The same over time"
-            lines = lines.replace("using 2:3", "using 1:3")
-            yield ("density-time", title,
-                   f"set title '{title}'\nset xlabel 's'\nset ylabel 'MiB'\nset yrange [0:*]\n"
-                   + "".join(block(f"s{i}", rows) for i, rows in enumerate(series.values())) + f"plot {lines}\n")
+            blocks = "".join(block(f"s{i}", rows) for i, rows in enumerate(series.values()))
+            for file, title, x, unit in (("density-memory", "Memory that the guests hold, as they come and go", 2, "guests"),
+                                         ("density-time", "The same over time", 1, "s")):
+                lines = ", ".join(f"$s{i} using {x}:3 with linespoints lw 2 title '{label.split('.')[1]}'"
+                                  for i, label in enumerate(series))
+                yield (file, title, f"set title '{title}'\nset xlabel '{unit}'\nset ylabel 'MiB'\nset yrange [0:*]\n"
+                       + blocks + f"plot {lines}\n")
 
     def _memhog(self, data):
         for kind in ("uml", "process"):

@@ -64,8 +64,9 @@ enum { PAGEHINT_POLICY_SLACK = 0, PAGEHINT_POLICY_TIGHT = 1, PAGEHINT_POLICY_SHO
  * @ret_state:   PAGEHINT_POLICY_SLACK, _TIGHT or _SHORT, of the plan; or NULL
  *
  * The same input gives the same output. Guests that hold what the plan says keep it.
- * Return: 0; -EINVAL a NULL, too many guests, a floor above the size, a weight above the most, align no power of two, unknown flags or a reserved member
- * that is not 0; -ERANGE the sizes do not add up in 64 bits; -E2BIG unknown non-zero tail of `host`. On failure nothing is written.
+ * Return: 0; -EINVAL a NULL, too many guests, a floor above the size, a weight above the most, align no power of two,
+ * unknown flags or a reserved member that is not 0; -ERANGE the sizes do not add up in 64 bits; -E2BIG unknown non-zero tail
+ * of `host`. On failure nothing is written.
  * Thread: any.   Cost: O(n) for each guest that fills up on the way: O(n * n) at worst.   Since: 0.1
  */
 PAGEHINT_API PAGEHINT_MUST_CHECK int pagehint_policy_targets(const struct pagehint_policy_host *host,

@@ -159,8 +159,8 @@ static bool extent_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool c
 
 static void extent_destroy(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsigned arena)
 {
-	(void)extent_dalloc(hooks, addr, size, committed,
-			    arena); /* if refused, it stays held: free() of the handle sees that */
+	/* if refused, it stays held: pagehint_jemalloc_free sees that */
+	(void)extent_dalloc(hooks, addr, size, committed, arena);
 }
 
 static bool extent_commit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length, unsigned arena)

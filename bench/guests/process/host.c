@@ -25,7 +25,7 @@ uint64_t host_now(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
 int host_way(const char *name)
@@ -204,31 +204,41 @@ uint64_t host_step(struct host *host, uint64_t now_ns)
 	return deadline;
 }
 
+/* Sleeps until the reporter wants to be called, or until it is told to stop. */
 static void *stepper(void *arg)
 {
 	struct host *host = arg;
-	uint64_t due = 0;
-	while (!atomic_load(&host->stop)) {
-		uint64_t now = host_now();
-		if (now >= due)
-			due = host_step(host, now);
-		const struct timespec pause = { .tv_nsec = 10000000 };
-		nanosleep(&pause, NULL);
+	pthread_mutex_lock(&host->stopping);
+	while (!host->stop) {
+		uint64_t due = host_step(host, host_now());
+		const struct timespec at = { .tv_sec = (time_t)(due / SECOND), .tv_nsec = (long)(due % SECOND) };
+		while (!host->stop && host_now() < due)
+			pthread_cond_timedwait(&host->stopped, &host->stopping, &at);
 	}
+	pthread_mutex_unlock(&host->stopping);
 	return NULL;
 }
 
 void host_run(struct host *host)
 {
-	if (host->reporter != NULL)
-		host_must("thread", -pthread_create(&host->thread, NULL, stepper, host));
+	pthread_condattr_t clock;
+	if (host->reporter == NULL)
+		return;
+	pthread_mutex_init(&host->stopping, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&host->stopped, &clock);
+	host_must("thread", -pthread_create(&host->thread, NULL, stepper, host));
 }
 
 void host_close(struct host *host)
 {
 	uint64_t deadline;
 	if (host->thread != 0) {
-		atomic_store(&host->stop, 1);
+		pthread_mutex_lock(&host->stopping);
+		host->stop = 1;
+		pthread_cond_signal(&host->stopped);
+		pthread_mutex_unlock(&host->stopping);
 		pthread_join(host->thread, NULL);
 	}
 	if (host->reporter != NULL)
