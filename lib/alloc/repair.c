@@ -69,10 +69,9 @@ static void close_cache(struct repair *r, struct pagehint_cache *c)
 		atomic_store(&c->mask[i], 0);
 	}
 	each_block(r, c, say_free);
-	for (uint32_t order = 0; order <= PH_CACHE_ORDERS; order++) {
+	for (uint32_t order = 1; order <= PH_CACHE_ORDERS; order++)
 		atomic_store(&c->block[order], 0);
-		atomic_store(&c->found[order], 0);
-	}
+	ph_cache_leave_words(z, c);
 	atomic_store(&c->lent, 0);
 	atomic_store(&c->moving, 0);
 	atomic_store(&c->control, PH_CACHE_FREE);
