@@ -151,6 +151,22 @@ static void give_all_back(struct rig *r)
 		r->failed = 1; /* there cannot be so much */
 }
 
+typedef int (*host_call)(struct pagehint_reclaimer *host, uint64_t bytes, uint64_t *ret_bytes);
+
+/* CPU time of one call of the host, which must do all of n blocks. */
+static double time_call(void *ctx, uint64_t n, host_call call)
+{
+	struct rig *r = ctx;
+	uint64_t got;
+	double from = balloon_cpu_ns();
+	int error = call(r->host, n * BLOCK, &got);
+	double to = balloon_cpu_ns();
+	r->failed |= error != 0;
+	r->wanted += n * BLOCK;
+	r->got += got;
+	return to - from;
+}
+
 static void prepare_hold(void *ctx, uint64_t n)
 {
 	(void)n;
@@ -159,15 +175,7 @@ static void prepare_hold(void *ctx, uint64_t n)
 
 static double time_hold(void *ctx, uint64_t n)
 {
-	struct rig *r = ctx;
-	uint64_t got;
-	double from = balloon_cpu_ns();
-	int error = pagehint_reclaimer_hold(r->host, n * BLOCK, &got);
-	double to = balloon_cpu_ns();
-	r->failed |= error != 0;
-	r->wanted += n * BLOCK;
-	r->got += got;
-	return to - from;
+	return time_call(ctx, n, pagehint_reclaimer_hold);
 }
 
 static void prepare_grow(void *ctx, uint64_t n)
@@ -179,14 +187,7 @@ static void prepare_grow(void *ctx, uint64_t n)
 
 static double time_grow(void *ctx, uint64_t n)
 {
-	struct rig *r = ctx;
-	uint64_t got;
-	double from = balloon_cpu_ns();
-	r->failed |= pagehint_reclaimer_give_back(r->host, n * BLOCK, &got) != 0;
-	double to = balloon_cpu_ns();
-	r->wanted += n * BLOCK;
-	r->got += got;
-	return to - from;
+	return time_call(ctx, n, pagehint_reclaimer_give_back);
 }
 
 static void prepare_shrink(void *ctx, uint64_t n)
@@ -206,15 +207,7 @@ static void prepare_soft(void *ctx, uint64_t n)
 
 static double time_soft(void *ctx, uint64_t n)
 {
-	struct rig *r = ctx;
-	uint64_t got;
-	double from = balloon_cpu_ns();
-	int error = pagehint_reclaimer_reclaim(r->host, n * BLOCK, &got);
-	double to = balloon_cpu_ns();
-	r->failed |= error != 0;
-	r->wanted += n * BLOCK;
-	r->got += got;
-	return to - from;
+	return time_call(ctx, n, pagehint_reclaimer_reclaim);
 }
 
 static double time_raw(void *ctx, uint64_t n)

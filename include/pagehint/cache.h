@@ -4,8 +4,9 @@
  * The problem: an atomic a frame, and two threads on one cache line, cost more than the allocation. Why this shape: a private
  * word of 64 frames is taken with one atomic, marked as out with another (in a tracked zone), and handed out with none; freed
  * frames are gathered by word and given back a word at a time. Of each order from 1 to 9 the block that was freed last is kept for
- * the next allocation of that order, unless it is smaller than a granule and can merge at once. A frame in a cache keeps its whole granule from being reported,
- * so a cache spans a bounded number of granules, and lets go when asked: at its next call, or at once while it is parked.
+ * the next allocation of that order, unless it is smaller than a granule and can merge at once. A frame in a cache keeps its
+ * whole granule from being reported, so a cache spans a bounded number of granules, and lets go when asked: at its next call, or
+ * at once while it is parked.
  */
 #ifndef PAGEHINT_CACHE_H
 #define PAGEHINT_CACHE_H

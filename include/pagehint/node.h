@@ -33,10 +33,10 @@ struct pagehint_nodes;
 struct pagehint_node_opts {
 	uint64_t struct_size;
 	struct pagehint_zone *const *zones; /* array of `nodes`; borrowed, must outlive the set */
-	const uint8_t *
-		distances; /* row by row, nodes * nodes, as firmware says it (SLIT); only read by init. NULL: all are as far */
-	uint32_t nodes; /* 1 .. PAGEHINT_NODES_MAX */
-	uint32_t flags; /* must be 0 */
+	const uint8_t
+		*distances; /* rows of the firmware's SLIT, nodes * nodes; only read by init. NULL: all are as far */
+	uint32_t nodes;     /* 1 .. PAGEHINT_NODES_MAX */
+	uint32_t flags;     /* must be 0 */
 };
 
 /**

@@ -39,11 +39,10 @@ struct pagehint_reclaimer;
 /** struct pagehint_reclaimer_opts - fixed for life. NULL = all defaults. */
 struct pagehint_reclaimer_opts {
 	size_t struct_size;
-	uint64_t interval_ns; /* between two looks of step; what was free at both goes; 0 = 2 s */
-	uint64_t
-		max_away_bytes; /* soft: at most this much is out of the guest's reach at once; 0 = 64 MiB; at least a granule */
-	uint32_t flags;        /* PAGEHINT_RECLAIMER_* */
-	uint32_t max_sections; /* looked at by one call; 0 = all */
+	uint64_t interval_ns;    /* between two looks of step; what was free at both goes; 0 = 2 s */
+	uint64_t max_away_bytes; /* soft: out of the guest's reach at once, at most; 0 = 64 MiB; at least a granule */
+	uint32_t flags;          /* PAGEHINT_RECLAIMER_* */
+	uint32_t max_sections;   /* looked at by one call; 0 = all */
 };
 
 /**

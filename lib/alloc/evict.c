@@ -192,14 +192,12 @@ static uint32_t claim_level(struct ph_host *h, uint32_t slot, uint32_t level, ui
 	return n < most ? n : most;
 }
 
-/* Which section is it that we hold a part of? Only now it is certain. */
-static int is_known(const struct ph_host *h, uint32_t slot, uint64_t *ret_number)
+int ph_host_knows(const struct ph_host *h, uint32_t slot, uint64_t *ret_number)
 {
 	uint64_t number = atomic_load(&ph_zone_head(h->z, slot)->number_plus1) - 1;
-	if (number >= h->z->span_sections || (h->count[slot] != 0 && h->number[slot] != number + 1))
-		return 0;
 	*ret_number = number;
-	return h->slot_of[number] == 0 || h->slot_of[number] == slot + 1;
+	return number < h->z->span_sections && (h->count[slot] == 0 || h->number[slot] == number + 1) &&
+	       (h->slot_of[number] == 0 || h->slot_of[number] == slot + 1);
 }
 
 /* The state gave us what we have: it is counted once. */
@@ -262,7 +260,7 @@ uint32_t ph_host_take(struct ph_host *h, uint32_t slot, uint32_t most)
 		return 0;
 	if (h->doubts != 0)
 		ph_host_shown(h, slot, h->claimed);
-	int known = is_known(h, slot, &number);
+	int known = ph_host_knows(h, slot, &number); /* what is held keeps its section: only now it is certain */
 	uint32_t n = divide(h, most, known), some_rest = n >> 31;
 	n &= UINT32_MAX >> 1;
 	h->lies += !known;

@@ -14,7 +14,7 @@
  *  - The counts of what went out of the tree and came back are the host's own words, as those of a cache are.
  * Bounded whatever the guest writes: every index is checked or made here, no loop waits for a word to change.
  *
- * Not here: what to take and when (reclaimer.h), memory. Called from: one thread, reclaimer.c, hold.c and recover.c.
+ * Not here: what to take and when (reclaimer.h), memory. Called from: one thread, round.c, reclaimer.c.
  * Invariants: taken - put = away + held; a granule of `mine` is counted once in away or held; `number` of a slot does not change
  * while any of it is mine, and no two slots have the same.
  */
@@ -73,12 +73,16 @@ void ph_host_settle(struct ph_host *h, int at_rest);
 /* These were in the tree a moment ago: so they were never the dead host's. */
 void ph_host_shown(struct ph_host *h, uint32_t slot, const uint64_t *granules);
 
-/* For recover.c: what lies in a place, publishing (mask 0: only merges), the words that are written for others. */
+/*
+ * For recover.c: what lies in a place, publishing (mask 0: only merges), the words that are written for others; which section
+ * a slot says that it has, and whether that can be.
+ */
 void ph_host_add_granules(const struct pagehint_zone *z, uint32_t level, uint32_t word, uint64_t mask, uint64_t *bits);
 void ph_host_publish(struct ph_host *h, uint32_t slot, uint32_t level, uint32_t word, uint64_t mask);
 void ph_host_tell(struct ph_host *h);
 void ph_host_say_mine(struct ph_host *h, uint32_t slot);
 void ph_host_own(struct ph_host *h, uint32_t slot, uint64_t number, const uint64_t *granules);
+int ph_host_knows(const struct ph_host *h, uint32_t slot, uint64_t *ret_number);
 
 static inline uint32_t ph_host_granules(const struct pagehint_zone *z)
 {

@@ -7,8 +7,8 @@
  *
  * Summaries tell where to look: for each level and class (order of the largest aligned run in a word) which words have it.
  * They may claim too much, never too little: whoever clears a bit looks again at what it hides and sets it again if needed;
- * whoever adds to a word looks at the summary afterwards. A bit that claims too much is cleared by the search that meets it. All of it is sequentially consistent read-modify-writes and loads,
- * so one of the two always sees the other.
+ * whoever adds to a word looks at the summary afterwards. All of it is sequentially consistent read-modify-writes and loads,
+ * so one of the two always sees the other. A bit that claims too much is cleared by the search that meets it.
  *
  * Transit: between the halves of a split or merge the frames are visible nowhere; `begun` and `ended` of the section bracket
  * that window, so a search that found nothing can tell whether it may have missed something.

@@ -120,8 +120,8 @@ static void clear_doubt(struct ph_host *h, uint32_t i, uint64_t frames)
 /* They are the dead host's: they go back into the tree. */
 static void take_over(struct ph_host *h, uint32_t i, const struct ph_spot *at, uint64_t frames)
 {
-	uint64_t number = atomic_load(&ph_zone_head(h->z, at->slot)->number_plus1) - 1;
-	if (number >= h->z->span_sections || (h->slot_of[number] != 0 && h->slot_of[number] != at->slot + 1)) {
+	uint64_t number;
+	if (!ph_host_knows(h, at->slot, &number)) {
 		h->lies++;
 		clear_doubt(h, i, frames);
 		return;
@@ -178,13 +178,13 @@ static void load_doubt(struct ph_host *h, uint32_t i)
 {
 	struct ph_spot at;
 	struct pagehint_zone *z = h->z;
-	if (!read_note(z, atomic_load(&z->host_doubt[2 * i]), atomic_load(&z->host_doubt[2 * i + 1]), &at)) {
+	uint64_t frames = 0;
+	if (read_note(z, atomic_load(&z->host_doubt[2 * i]), atomic_load(&z->host_doubt[2 * i + 1]), &at))
+		frames = granules_of(h, &at, h->got);
+	if (frames == 0) { /* nothing, or what no host writes: no doubt is left that nobody could settle */
 		atomic_store(&z->host_doubt[2 * i], 0);
 		return;
 	}
-	uint64_t frames = granules_of(h, &at, h->got);
-	if (frames == 0)
-		return;
 	h->doubt[i] = at;
 	h->doubts++;
 	h->doubtful += frames;
@@ -231,7 +231,7 @@ static int keep_note(struct ph_host *h)
 static void load_slot(struct ph_host *h, uint32_t slot)
 {
 	struct pagehint_zone *z = h->z;
-	uint64_t number = atomic_load(&ph_zone_head(z, slot)->number_plus1) - 1, any = 0;
+	uint64_t number, any = 0;
 	for (uint32_t i = 0; i < z->granule_words; i++)
 		any |= h->claimed[i] = atomic_load(&ph_host_held(z, slot)[i]) & ph_low_mask(ph_host_granules(z));
 	if (any == 0)
@@ -243,7 +243,7 @@ static void load_slot(struct ph_host *h, uint32_t slot)
 		for (uint32_t w = 0; w < z->granule_words; w++)
 			h->claimed[w] &= ~h->got[w];
 	}
-	if (number >= z->span_sections || h->slot_of[number] != 0) {
+	if (!ph_host_knows(h, slot, &number)) {
 		h->lies++;
 		return;
 	}

@@ -33,9 +33,10 @@ static int is_dead(const struct repair *r, const struct pagehint_cache *c)
 
 typedef void (*word_fn)(struct repair *r, uint32_t slot, uint32_t word, uint64_t mask);
 
-/* These frames are free for certain: only for the account, the tree is made anew. */
+/* These frames of a dead cache are free for certain: only for the account, the tree is made anew. */
 static void say_free(struct repair *r, uint32_t slot, uint32_t word, uint64_t mask)
 {
+	r->found.cached += ph_popcount(mask);
 	if (slot < r->z->max_sections)
 		atomic_fetch_or(ph_zone_level_word(r->z, slot, 0, word), mask);
 }
@@ -60,7 +61,6 @@ static void close_cache(struct repair *r, struct pagehint_cache *c)
 	if (lent != 0 && (lent - 1) / PH_L0_WORDS < z->max_sections)
 		atomic_fetch_and(ph_track_word0(z, (lent - 1) / PH_L0_WORDS, (lent - 1) % PH_L0_WORDS),
 				 ~atomic_load(&c->mask[0]));
-	r->found.cached += ph_cache_held(z, c, NULL);
 	for (uint32_t i = 0; i < PH_CACHE_WORDS; i++) {
 		uint32_t name = i == 0 ? name0 : atomic_load(&c->word[i]);
 		uint64_t mask = atomic_load(&c->mask[i]);
@@ -69,10 +69,9 @@ static void close_cache(struct repair *r, struct pagehint_cache *c)
 		atomic_store(&c->mask[i], 0);
 	}
 	each_block(r, c, say_free);
-	for (uint32_t order = 0; order <= PH_CACHE_ORDERS; order++) {
+	for (uint32_t order = 1; order <= PH_CACHE_ORDERS; order++)
 		atomic_store(&c->block[order], 0);
-		atomic_store(&c->found[order], 0);
-	}
+	ph_cache_leave_words(z, c);
 	atomic_store(&c->lent, 0);
 	atomic_store(&c->moving, 0);
 	atomic_store(&c->control, PH_CACHE_FREE);

@@ -31,22 +31,6 @@ static void want(struct ph_host *h, uint32_t slot, uint32_t how)
 	}
 }
 
-/* The granules of a run are discarded: nobody had them since. */
-static void set_unused(struct pagehint_zone *z, uint32_t slot, uint32_t first, uint32_t n)
-{
-	while (n != 0) {
-		uint32_t bit = first % 64, here = 64 - bit < n ? 64 - bit : n;
-		uint64_t mask = ph_mask(bit, here);
-		/* touched first: until stale goes, too, a host that dies here leaves them as used */
-		ph_word *words[2] = { &ph_sets_touched(z, slot)[first / 64], &ph_sets_stale(z, slot)[first / 64] };
-		for (uint32_t i = 0; i < 2; i++)
-			if (atomic_load(words[i]) & mask)
-				atomic_fetch_and(words[i], ~mask);
-		first += here;
-		n -= here;
-	}
-}
-
 static int is_gone(const struct pagehint_outcome *o)
 {
 	return o->kept == 0 && o->lazy == 0 && o->failed == 0;
@@ -61,7 +45,7 @@ static int discard_runs(struct pagehint_reclaimer *r, uint32_t slot, uint64_t ba
 	for (uint32_t i = 0; i < done && i < n; i++) {
 		if (!is_gone(&r->outcomes[i]))
 			continue;
-		set_unused(z, slot, (uint32_t)((r->runs[i].frame - base) >> g), (uint32_t)(r->runs[i].frames >> g));
+		ph_sets_unused(z, slot, (uint32_t)((r->runs[i].frame - base) >> g), (uint32_t)(r->runs[i].frames >> g));
 		*ret_granules += r->runs[i].frames >> g;
 	}
 	r->stats.discards += n;

@@ -198,6 +198,13 @@ void ph_sets_reported(struct pagehint_zone *z, uint32_t slot, uint32_t offset, u
 		change_range(dirty_words(z, slot), offset, frames, clear_bits);
 }
 
+void ph_sets_unused(struct pagehint_zone *z, uint32_t slot, uint32_t first, uint32_t n)
+{
+	/* touched first: until stale goes, too, whoever dies here leaves them as used */
+	change_range(ph_sets_touched(z, slot), first, n, clear_bits);
+	change_range(ph_sets_stale(z, slot), first, n, clear_bits);
+}
+
 void ph_sets_reset(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames, int present)
 {
 	uint32_t g = z->granule_order, first = offset >> g, n = ((offset + frames - 1) >> g) - first + 1;
@@ -211,8 +218,7 @@ void ph_sets_reset(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint
 		 * Granules that go in part stay as they were: stale at worst, which only costs a discard. So does a look at
 		 * this moment, which moves `touched` to `stale` behind us.
 		 */
-		change_range(ph_sets_touched(z, slot), whole, end - whole, clear_bits);
-		change_range(ph_sets_stale(z, slot), whole, end - whole, clear_bits);
+		ph_sets_unused(z, slot, whole, end - whole);
 	}
 	if (z->flags & PAGEHINT_ZONE_LADDER)
 		change_range(dirty_words(z, slot), offset, frames, stale ? set_bits : clear_bits);

@@ -42,6 +42,9 @@ uint64_t ph_sets_whole_reported(const struct pagehint_zone *z, uint32_t slot, ui
 /* A range of one section was discarded while it was ours: its whole granules are reported, its frames clean. */
 void ph_sets_reported(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames);
 
+/* Nobody has had any of granules [first, first + n) since they were last discarded; nobody else can have them now. */
+void ph_sets_unused(struct pagehint_zone *z, uint32_t slot, uint32_t first, uint32_t n);
+
 /* Frames come (present = 1) or go: set their bits to what a new frame has. */
 void ph_sets_reset(struct pagehint_zone *z, uint32_t slot, uint32_t offset, uint32_t frames, int present);
 

@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "alloc/evict.h"
+#include "alloc/level.h"
 #include "support/rounds.h"
 #include "support/shared_zone.h"
 
@@ -192,12 +194,82 @@ static void sections_that_cannot_be(void **state)
 	close_rig(&rig);
 }
 
+/* The host's notes are words of the guest's, too: one of a block that nobody has, in a slot whose section changes under the host. */
+static void a_section_changes_while_a_block_is_in_doubt(void **state)
+{
+	(void)state;
+	struct rig rig;
+	struct pagehint_reclaimer *r;
+	struct pagehint_reclaimer_stats s = { .struct_size = sizeof(s) };
+	uint64_t got;
+	open_rig(&rig, 9);
+	ph_word *number = &ph_zone_head(rig.zone, 0)->number_plus1;
+	assert_int_equal(ph_level_claim(rig.s.zone, 0, 2, 0, 1), 1);
+	assert_int_equal(ph_level_claim(rig.s.zone, 0, 2, 0, 2), 1);
+	atomic_store(&ph_host_held(rig.zone, 0)[0], 0xff); /* the block of 8 granules that the dead host held ... */
+	atomic_store(&rig.zone->host_doubt[1], 2);         /* ... and one that it may have held */
+	atomic_store(&rig.zone->host_doubt[0], ph_where(0, PH_WHERE_MASK, 2, 0));
+	assert_int_equal(pagehint_reclaimer_new(rig.zone, rig.backend, NULL, &r), 0);
+	assert_int_equal(pagehint_reclaimer_stats(r, &s), 0);
+	assert_int_equal(s.held, 8 * 512 * 4096);
+	assert_int_equal(s.doubtful, 8 * 512 * 4096);
+	atomic_store(number, 3); /* which the host holds nothing of */
+	pagehint_reclaimer_settle(r);
+	atomic_store(number, 1);
+	assert_int_equal(pagehint_reclaimer_stats(r, &s), 0);
+	assert_int_equal(s.doubtful, 0);
+	assert_int_equal(s.held, 8 * 512 * 4096);
+	assert_int_equal(s.lies, 1);
+	/* section 3 is to be had where it lies, and what was held goes back */
+	assert_int_equal(pagehint_reclaimer_hold(r, UINT64_MAX, &got), -ENOSPC);
+	assert_int_equal(pagehint_reclaimer_stats(r, &s), 0);
+	assert_int_equal(s.lies, 1);
+	assert_int_equal(s.held, (3 * SHARED_SECTION << 12) - 8 * 512 * 4096);
+	assert_int_equal(pagehint_reclaimer_give_back(r, s.held, &got), 0);
+	pagehint_reclaimer_free(r);
+	close_rig(&rig);
+}
+
+/* Notes that name no granule at all are none: nothing waits for them to be settled. */
+static void notes_that_cannot_be(void **state)
+{
+	(void)state;
+	static const struct {
+		uint64_t where, mask;
+	} notes[] = {
+		{ UINT64_C(4) << 32 | PH_WHERE_MASK | UINT64_C(1) << 24, PH_FULL },  /* no such slot */
+		{ UINT64_C(1) << 32 | PH_WHERE_MASK | UINT64_C(15) << 24, PH_FULL }, /* nor level */
+		{ UINT64_C(1) << 32 | PH_WHERE_MASK, PH_FULL },                      /* one below granules */
+		{ UINT64_C(1) << 32 | PH_WHERE_MASK | UINT64_C(1) << 24 | 64, PH_FULL },
+		{ UINT64_C(1) << 32 | PH_WHERE_MASK | UINT64_C(1) << 24, 0 },
+		{ UINT64_C(1) << 32 | PH_WHERE_MASK | UINT64_C(1) << 24, 0x7f }, /* a part of a granule */
+	};
+	struct rig rig;
+	struct pagehint_reclaimer *r;
+	struct pagehint_reclaimer_stats s = { .struct_size = sizeof(s) };
+	open_rig(&rig, 9);
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+		atomic_store(&rig.zone->host_mask, notes[i].mask);
+		atomic_store(&rig.zone->host_where, notes[i].where);
+		atomic_store(&rig.zone->host_doubt[2 * i + 1], notes[i].mask);
+		atomic_store(&rig.zone->host_doubt[2 * i], notes[i].where);
+		assert_int_equal(pagehint_reclaimer_new(rig.zone, rig.backend, NULL, &r), 0);
+		assert_int_equal(pagehint_reclaimer_stats(r, &s), 0);
+		assert_int_equal(s.doubtful, 0);
+		pagehint_reclaimer_free(r);
+		assert_int_equal(pagehint_zone_repair(rig.s.zone, 9, NULL, NULL, NULL), 0);
+	}
+	close_rig(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_scribbling_guest_harms_itself),
 		cmocka_unit_test(a_guest_that_never_stops_scribbling),
 		cmocka_unit_test(sections_that_cannot_be),
+		cmocka_unit_test(a_section_changes_while_a_block_is_in_doubt),
+		cmocka_unit_test(notes_that_cannot_be),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "alloc/lend.h"
+#include "alloc/level.h"
 #include "alloc/track.h"
 
 #define WORD 64u
@@ -132,6 +133,47 @@ static void test_a_place_that_is_taken(void **state)
 	pagehint_zone_destroy(zone);
 }
 
+/*
+ * Two threads free a frame at once: the wrong one has passed his first look when it is lent again, and clears its mark. The cache
+ * lets go of it: he believes that he freed it, so it is his to give back, and in no other place.
+ */
+static void test_a_mark_that_a_wrong_free_cleared(void **state)
+{
+	(void)state;
+	for (int puts_back = 0; puts_back < 2; puts_back++) {
+		struct pagehint_zone *zone = zone_full(1, 0, 9);
+		struct pagehint_cache *cache;
+		uint64_t got, stolen;
+		assert_int_equal(pagehint_cache_open(zone, &cache), 0);
+		assert_int_equal(pagehint_cache_alloc(cache, 0, &got), 0);
+		stolen = got + 20;
+		ph_word *mark = ph_track_word0(zone, 0, (uint32_t)(stolen / WORD));
+		uint64_t bit = UINT64_C(1) << stolen % WORD;
+		assert_true(atomic_fetch_and(mark, ~bit) & bit);
+		if (puts_back) /* his second look came before the lending ended */
+			assert_true(lent_of(zone, stolen) & bit);
+		pagehint_cache_drain(cache);
+		assert_int_equal(lent_of(zone, stolen), 0);
+		assert_int_equal(marks_of(zone, got), 1);
+		assert_int_equal(pagehint_cache_held(cache), 0);
+		/* it did not go back with the others */
+		uint64_t word = atomic_load(ph_zone_level_word(zone, 0, 0, (uint32_t)(stolen / WORD)));
+		assert_int_equal(word, PH_FULL & ~bit & ~UINT64_C(1));
+		if (puts_back) { /* nobody has it, and whoever frees it brings it home */
+			atomic_fetch_or(mark, bit);
+			assert_int_equal(zone_at_rest(zone).out, 2);
+			assert_int_equal(pagehint_zone_free(zone, stolen, 0), 0);
+		} else {
+			ph_level_put_block(zone, 0, (uint32_t)stolen, 0);
+		}
+		assert_int_equal(zone_at_rest(zone).free, SECTION - 1);
+		assert_int_equal(pagehint_zone_free(zone, stolen, 0), -EALREADY);
+		assert_int_equal(pagehint_cache_free(cache, got, 0), 0);
+		pagehint_cache_close(cache);
+		zone_gone_home(zone);
+	}
+}
+
 /* Of each order up to 9 the block that was freed last is kept, unless it can merge. */
 static void test_a_block_of_each_order_is_kept(void **state)
 {
@@ -174,6 +216,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_lent_is_not_out),
 		cmocka_unit_test(test_a_place_that_is_taken),
+		cmocka_unit_test(test_a_mark_that_a_wrong_free_cleared),
 		cmocka_unit_test(test_a_block_of_each_order_is_kept),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
