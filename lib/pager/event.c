@@ -25,7 +25,6 @@ struct step {
 	struct pagehint_pager *p;
 	struct ph_shard *s;
 	uint64_t now;
-	uint32_t shard;
 	uint32_t epoch;
 	uint32_t again; /* a removal came in between: read on, and try again */
 	/* what was brought: a fault in there has been answered already */
@@ -150,7 +149,7 @@ static void wake_now(struct step *t)
 static void wake_later(struct step *t, struct ph_range *g, uint64_t page)
 {
 	uint64_t first, end;
-	ph_range_stripe(t->p, g, page, &first, &end);
+	ph_range_stripe(g, page, &first, &end);
 	if (t->wake_n != 0 && (t->wake != g || t->wake_first < first || page >= end || t->wake_end > end))
 		wake_now(t);
 	if (t->wake_n++ == 0) {
@@ -332,7 +331,7 @@ int pagehint_pager_step(struct pagehint_pager *pager, uint32_t shard, uint64_t n
 	if (!ph_pager_is_owner(pager))
 		return -ENODEV;
 	struct ph_shard *s = &pager->shards[shard];
-	struct step t = { .p = pager, .s = s, .now = now_ns, .shard = shard };
+	struct step t = { .p = pager, .s = s, .now = now_ns };
 	uint32_t epoch = atomic_load(&s->epoch), nobody = 0;
 	if (!atomic_compare_exchange_strong(&s->inside, &nobody, epoch + 1))
 		return -EBUSY;

@@ -101,7 +101,7 @@ int pagehint_pager_export(struct pagehint_pager *pager, uint64_t frame, struct p
 static int clean_run(struct pagehint_pager *p, struct ph_range *g, uint64_t page, uint64_t n)
 {
 	uint64_t first, end;
-	ph_range_stripe(p, g, page, &first, &end);
+	ph_range_stripe(g, page, &first, &end);
 	n = n < end - page ? n : end - page;
 	(void)ph_state_change(&g->states, page, n, &ph_change_clean);
 	int r = -EAGAIN;

@@ -118,7 +118,7 @@ static int abandon_range(struct pagehint_pager *p, struct ph_range *g)
 	uint64_t pages = ph_range_pages(g), at = 0;
 	while ((at = ph_state_find(&g->states, at, pages, PH_SET(PH_ABSENT))) < pages) {
 		uint64_t first, end;
-		ph_range_stripe(p, g, at, &first, &end);
+		ph_range_stripe(g, at, &first, &end);
 		uint64_t n = ph_state_take(&g->states, at, end - at, &ph_change_claim);
 		int r = n == 0 ? 0 : ph_poison(p, g, at, n);
 		if (r < 0) {

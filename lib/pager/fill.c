@@ -108,7 +108,7 @@ static int fill_range(struct fill *f, struct ph_range *g, uint64_t first, uint64
 	while (r == 0 && !should_stop(f) && (first = ph_state_find(&g->states, first, end, PH_SET(PH_ABSENT))) < end) {
 		uint64_t low, high, bytes;
 		uint32_t is_zero = 0;
-		ph_range_stripe(f->p, g, first, &low, &high);
+		ph_range_stripe(g, first, &low, &high);
 		high = high < end ? high : end;
 		if (!is_ours(f, g, first)) {
 			first = high;

@@ -231,7 +231,7 @@ int pagehint_pager_stats(const struct pagehint_pager *pager, struct pagehint_pag
 	return PH_OPTS_OUT(stats, now);
 }
 
-static void explain_region(const struct pagehint_pager *p, const struct ph_range *g, const struct pagehint_sink *sink)
+static void explain_region(const struct ph_range *g, const struct pagehint_sink *sink)
 {
 	char text[256];
 	uint64_t pages = ph_range_pages(g);
@@ -239,7 +239,6 @@ static void explain_region(const struct pagehint_pager *p, const struct ph_range
 	uint64_t flying = ph_state_count(&g->states, 0, pages, PH_SET(PH_INFLIGHT) | PH_SET(PH_CLEARING));
 	uint64_t removed = ph_state_count(&g->states, 0, pages, PH_SET(PH_REMOVED));
 	uint64_t poisoned = ph_state_count(&g->states, 0, pages, PH_SET(PH_POISONED));
-	(void)p;
 	snprintf(text, sizeof(text),
 		 "pager: frames from %" PRIu64 ": %" PRIu64 " pages of %" PRIu64 " bytes from %s: %" PRIu64
 		 " absent, %" PRIu64 " in flight, %" PRIu64 " removed, %" PRIu64 " poisoned",
@@ -258,7 +257,7 @@ void pagehint_pager_explain(const struct pagehint_pager *pager, const struct pag
 	if (n == 0)
 		sink->line(sink->ctx, "pager: no region was added");
 	for (uint32_t i = 0; i < n; i++)
-		explain_region(pager, &pager->regions[i], sink);
+		explain_region(&pager->regions[i], sink);
 	for (uint32_t i = 0; i < pager->shards_n; i++) {
 		uint64_t stepped = atomic_load(&pager->shards[i].stepped);
 		snprintf(text, sizeof(text), "pager: shard %" PRIu32 ": %s%" PRIu64 " ns", i,

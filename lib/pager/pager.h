@@ -1,7 +1,7 @@
 /*
  * pager: what a pager is made of, for the files of this room: pager.c (life, figures), region.c (adding, finding),
  * flight.c (fetches), install.c (the kernel's part), resolve.c (a page, whoever asks), event.c (messages), inline.c,
- * ensure.c, fill.c, record.c, removed.c (what goes away), fail.c (what does not come), export.c.
+ * ensure.c, fill.c, record.c, removed.c (what goes away), fail.c (what does not come), watch.c (what does not move), export.c.
  *
  * Invariants: regions are only ever added, so a region below regions_n stays as it is; a shard's table of parked faults is
  * touched by the one thread inside it; a flight belongs to whoever moved its state word last.
@@ -153,8 +153,7 @@ uint32_t ph_range_index(const struct pagehint_pager *p, const struct ph_range *g
 uint32_t ph_range_shard(const struct pagehint_pager *p, const struct ph_range *g, uint64_t page);
 int ph_range_fd(const struct pagehint_pager *p, const struct ph_range *g, uint64_t page);
 /* pages [*first, *end) around `page` that one userfaultfd serves */
-void ph_range_stripe(const struct pagehint_pager *p, const struct ph_range *g, uint64_t page, uint64_t *first,
-		     uint64_t *end);
+void ph_range_stripe(const struct ph_range *g, uint64_t page, uint64_t *first, uint64_t *end);
 uint64_t ph_range_pages(const struct ph_range *g);
 uint64_t ph_range_frame(const struct pagehint_pager *p, const struct ph_range *g, uint64_t page);
 /* pages that hold frames [frame, frame + frames) of this region */

@@ -66,11 +66,9 @@ int ph_range_fd(const struct pagehint_pager *p, const struct ph_range *g, uint64
 	return p->shards[ph_range_shard(p, g, page)].fd;
 }
 
-void ph_range_stripe(const struct pagehint_pager *p, const struct ph_range *g, uint64_t page, uint64_t *first,
-		     uint64_t *end)
+void ph_range_stripe(const struct ph_range *g, uint64_t page, uint64_t *first, uint64_t *end)
 {
 	uint64_t pages = g->stripe >> g->page_shift;
-	(void)p;
 	*first = page / pages * pages;
 	*end = *first + pages < ph_range_pages(g) ? *first + pages : ph_range_pages(g);
 }
@@ -92,7 +90,7 @@ void ph_range_wake(struct pagehint_pager *p, const struct ph_range *g, uint64_t 
 {
 	while (n > 0) {
 		uint64_t low, end;
-		ph_range_stripe(p, g, first, &low, &end);
+		ph_range_stripe(g, first, &low, &end);
 		uint64_t part = end - first < n ? end - first : n;
 		PH_PAGER_COUNT(p, wakes, 1);
 		(void)ph_uffd_wake(p->sys, ph_range_fd(p, g, first), g->addr + (first << g->page_shift),

@@ -4,7 +4,7 @@
  * The problem: what is discarded must not come back from the source, and a discard must not wait for a flight. Why this
  * shape: the discarder marks LEAVING first, and nobody resolves such a page until it has ended; what is in flight is left
  * to its flight, which makes it zero if it still can. An event of another process is a fact already: it only marks.
- * Called from: join/pager_backend.c (leave, left), event.c (take_away).
+ * Called from: join/pager_backend.c (part, leave, left, wipe), event.c (event).
  */
 #ifndef PH_PAGER_REMOVED_H
 #define PH_PAGER_REMOVED_H
@@ -43,8 +43,8 @@ uint32_t ph_removed_leave(struct pagehint_pager *p, uint64_t frame, uint64_t fra
 enum {
 	PH_LEFT_ALL = 0,  /* it is gone: zero from now on */
 	PH_LEFT_NONE = 1, /* it is all as it was */
-	PH_LEFT_SOME =
-		2, /* nobody knows what of it: what was never here stays absent, the rest counts as here and written */
+	/* nobody knows what of it: what was never here stays absent, the rest counts as here and written */
+	PH_LEFT_SOME = 2,
 };
 void ph_removed_left(struct pagehint_pager *p, uint64_t frame, uint64_t frames, uint32_t how);
 

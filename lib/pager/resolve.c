@@ -80,7 +80,7 @@ static void plan(struct pagehint_pager *p, const struct ph_ask *a, struct window
 	uint64_t first, end;
 	if (n > PH_WINDOW_MAX)
 		n = PH_WINDOW_MAX;
-	ph_range_stripe(p, g, a->page, &first, &end);
+	ph_range_stripe(g, a->page, &first, &end);
 	w->low = a->page / n * n;
 	w->high = w->low + n < end ? w->low + n : end;
 	w->low = w->low > first ? w->low : first;

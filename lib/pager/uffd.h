@@ -19,7 +19,7 @@
 #define PH_UFFD_FEATURE_POISON (UINT64_C(1) << 14)
 #define PH_UFFD_FEATURE_MOVE (UINT64_C(1) << 16)
 
-/* a region's ways to be filled, as UFFDIO_REGISTER says them; bits of struct ph_uffd_can */
+/* a region's ways to be filled, as UFFDIO_REGISTER says them */
 #define PH_UFFD_CAN_COPY 1u
 #define PH_UFFD_CAN_ZERO 2u
 #define PH_UFFD_CAN_CONTINUE 4u

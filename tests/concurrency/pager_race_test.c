@@ -19,8 +19,7 @@ static uint64_t total_wrong, total_looks, total_freed, total_kept;
 static int group_setup(void **state)
 {
 	(void)state;
-	snapshot = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	snapshot_write(snapshot, RACE_FRAMES);
+	snapshot = snapshot_new(RACE_FRAMES);
 	return 0;
 }
 

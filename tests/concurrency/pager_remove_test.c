@@ -31,8 +31,7 @@ static uint64_t removed; /* pages, as events said */
 static int group_setup(void **state)
 {
 	(void)state;
-	snapshot = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	snapshot_write(snapshot, RACE_FRAMES);
+	snapshot = snapshot_new(RACE_FRAMES);
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return 0;
 }

@@ -77,8 +77,7 @@ static void test_zero_is_known(void **state)
 	for (uint64_t i = 0; i < PAGES; i++)
 		assert_true(page_is(s.memory, i, (i >= 16 && i < 32) || i == 48 ? snapshot_word(i) : 0));
 	served_stop(&s);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 	close(file);
 }
 
@@ -118,8 +117,7 @@ static void test_written(void **state)
 	};
 	expect(&s, again, 8);
 	assert_int_equal(s.memory[20 * PAGE], 1);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 	close(file);
 }
 
@@ -141,8 +139,7 @@ static void test_record(void **state)
 	assert_int_equal(pagehint_pager_record(s.pager, blob, sizeof(blob), &bytes), 0);
 	assert_int_equal(bytes, small);
 	assert_int_equal(bytes, (3 + 3 + 1) * 8);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 
 	struct pagehint_pager_opts next = { .around_min = 16, .around_max = 16 };
 	source = open_sparse(&s, file, &next, 0);
@@ -164,8 +161,7 @@ static void test_record(void **state)
 	/* around a fault comes what is among them, here nothing */
 	assert_int_equal(pagehint_pager_resolve(s.pager, s.memory + 20 * PAGE), 0);
 	assert_int_equal(in_core(s.memory, 21), 0);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 	close(file);
 }
 
@@ -195,8 +191,7 @@ static void test_exits(void **state)
 	assert_int_equal(r, -EFAULT);
 	for (uint64_t i = 0; i < PAGES; i++)
 		assert_true(in_core(s.memory, i) && page_is(s.memory, i, snapshot_word(i)));
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 	close(file);
 }
 
@@ -216,8 +211,7 @@ static void test_rate(void **state)
 	assert_int_equal(brought, 0);
 	assert_int_equal(pagehint_pager_fill(s.pager, UINT32_MAX, deadline, 8 * PAGE, &brought, &deadline), 0);
 	assert_int_equal(brought, 8 * PAGE);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 	close(file);
 }
 

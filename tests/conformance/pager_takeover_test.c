@@ -110,8 +110,7 @@ static void test_takeover(void **state)
 	assert_int_equal(atomic_load(&s.step_error), 0);
 	/* all descriptors first: where removals are events, unmapping waits for a reader as long as one is open */
 	assert_int_equal(pagehint_pager_free(maker), 0);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 	munmap(states, bytes);
 	munmap(shared, 4096);
 }

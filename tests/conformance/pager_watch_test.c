@@ -80,6 +80,14 @@ static void await_asked(int times)
 		sched_yield();
 }
 
+/* A shard is served, and a thread waits for a page: the source has been asked for it. */
+static void serve_until_asked(struct served *s, struct waiter *w, const void *at)
+{
+	served_start(s);
+	waiter_start(w, at);
+	await_asked(1);
+}
+
 /* Time goes on, and nothing else. */
 static void patience_ends(struct served *s)
 {
@@ -95,9 +103,7 @@ static void test_source_hangs(void **state)
 	struct served s;
 	struct waiter w;
 	struct pagehint_source *source = open_moody(&s, PAGEHINT_FAIL_POISON);
-	served_start(&s);
-	waiter_start(&w, s.memory + 8 * PAGE);
-	await_asked(1);
+	serve_until_asked(&s, &w, s.memory + 8 * PAGE);
 	patience_ends(&s);
 	assert_poisoned(waiter_end(&w)); /* woken although nobody answered */
 	assert_true(atomic_load(&told) >= 1);
@@ -112,8 +118,7 @@ static void test_source_hangs(void **state)
 	/* the rest is served as ever */
 	assert_int_equal(pagehint_pager_ensure(s.pager, 0, 8, NULL), 0);
 	assert_true(page_is(s.memory, 7, snapshot_word(7)));
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 }
 
 /* It says "later", and does not come: what is delivered after the deadline belongs to nobody. */
@@ -124,16 +129,13 @@ static void test_never_delivered(void **state)
 	struct waiter w;
 	struct pagehint_source *source = open_moody(&s, PAGEHINT_FAIL_POISON);
 	atomic_store(&moody.later, 1);
-	served_start(&s);
-	waiter_start(&w, s.memory);
-	await_asked(1);
+	serve_until_asked(&s, &w, s.memory);
 	patience_ends(&s);
 	assert_poisoned(waiter_end(&w));
 	assert_int_equal(pagehint_pager_deliver(s.pager, atomic_load(&moody.cookie), snapshot, 4 * PAGE, 0), -EALREADY);
 	served_stop(&s);
 	assert_int_equal(served_stats(&s).poisoned, 4);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 }
 
 static void test_delivered(void **state)
@@ -143,9 +145,7 @@ static void test_delivered(void **state)
 	struct waiter w;
 	struct pagehint_source *source = open_moody(&s, PAGEHINT_FAIL_POISON);
 	atomic_store(&moody.later, 1);
-	served_start(&s);
-	waiter_start(&w, s.memory + 5 * PAGE);
-	await_asked(1);
+	serve_until_asked(&s, &w, s.memory + 5 * PAGE);
 	uint64_t cookie = atomic_load(&moody.cookie);
 	assert_int_equal(atomic_load(&moody.offset), 4 * PAGE);
 	assert_int_equal(pagehint_pager_deliver(s.pager, cookie, snapshot, 5 * PAGE, 0), -EINVAL);
@@ -160,8 +160,7 @@ static void test_delivered(void **state)
 	assert_int_equal(pagehint_pager_deliver(s.pager, atomic_load(&moody.cookie), NULL, 0, -EIO), 0);
 	assert_poisoned(waiter_end(&w));
 	served_stop(&s);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 }
 
 static void test_tried_again(void **state)
@@ -171,9 +170,7 @@ static void test_tried_again(void **state)
 	struct waiter w;
 	struct pagehint_source *source = open_moody(&s, PAGEHINT_FAIL_RETRY);
 	atomic_store(&moody.later, 1);
-	served_start(&s);
-	waiter_start(&w, s.memory);
-	await_asked(1);
+	serve_until_asked(&s, &w, s.memory);
 	atomic_store(&moody.answers, 1);
 	atomic_store(&moody.later, 0); /* it has recovered */
 	patience_ends(&s);
@@ -181,8 +178,7 @@ static void test_tried_again(void **state)
 	assert_int_equal(w.word, snapshot_word(0));
 	served_stop(&s);
 	assert_int_equal(served_stats(&s).poisoned, 0);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 }
 
 /* Zero only because the embedder says so. */
@@ -193,16 +189,13 @@ static void test_zero_by_order(void **state)
 	struct waiter w;
 	struct pagehint_source *source = open_moody(&s, PAGEHINT_FAIL_ZERO);
 	atomic_store(&moody.later, 1);
-	served_start(&s);
-	waiter_start(&w, s.memory);
-	await_asked(1);
+	serve_until_asked(&s, &w, s.memory);
 	patience_ends(&s);
 	assert_int_equal(waiter_end(&w), 0);
 	assert_int_equal(w.word, 0);
 	served_stop(&s);
 	assert_int_equal(served_stats(&s).zeroed, 4);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 }
 
 /* The thread of a shard dies in the middle of a step: the shard is given to whoever comes next. */
@@ -214,9 +207,7 @@ static void test_thread_dies(void **state)
 	uint64_t deadline;
 	struct pagehint_source *source = open_moody(&s, PAGEHINT_FAIL_RETRY);
 	atomic_store(&moody.dies, 1);
-	served_start(&s);
-	waiter_start(&w, s.memory);
-	await_asked(1);
+	serve_until_asked(&s, &w, s.memory);
 	served_stop(&s);
 	atomic_store(&moody.dies, 0);
 	atomic_store(&moody.answers, 1);
@@ -232,8 +223,7 @@ static void test_thread_dies(void **state)
 	served_stop(&s);
 	assert_int_equal(atomic_load(&s.step_error), 0);
 	assert_true(served_stats(&s).restarts >= 1);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 }
 
 /* A shard that nobody steps is told to the embedder. */
@@ -256,8 +246,7 @@ static void test_nobody_steps(void **state)
 	served_start(&s);
 	assert_int_equal(waiter_end(&w), 0);
 	served_stop(&s);
-	served_close(&s);
-	pagehint_source_free(source);
+	close_all(&s, source);
 }
 
 int main(void)

@@ -7,12 +7,9 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
-#include "support/served.h"
+#include "support/snapshot.h"
 
 #include "pager/pager.h"
-
-#define PAGES 64u
-#define BYTES (PAGES * PAGE)
 
 static struct faulty {
 	struct ph_sys sys;
@@ -21,8 +18,6 @@ static struct faulty {
 	int64_t mapped;
 	int no_poison; /* 1: an older kernel */
 } f;
-
-static unsigned char *snapshot;
 
 static int strikes(void)
 {
@@ -73,9 +68,7 @@ static void faulty_unmap(void *ctx, void *addr, size_t length)
 
 static int group_setup(void **state)
 {
-	(void)state;
-	snapshot = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	snapshot_write(snapshot, PAGES);
+	(void)snapshot_setup(state);
 	f.sys = ph_sys_real;
 	f.sys.userfaultfd = faulty_userfaultfd;
 	f.sys.close = faulty_close;

@@ -9,13 +9,11 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 
-#include "support/served.h"
+#include "support/snapshot.h"
 
 #include "pager/pager.h"
 #include "pager/uffd.h"
 
-#define PAGES 64u
-#define BYTES (PAGES * PAGE)
 #define TRIES 12u
 
 enum call { COPY, ZERO, CONTINUE, PROTECT, WAKE, MOVE, READ, PREAD, CALLS };
@@ -30,7 +28,6 @@ static struct faulty {
 	_Atomic int struck;
 } f;
 
-static unsigned char *snapshot;
 static _Atomic unsigned told;
 
 static int strikes(enum call call)
@@ -137,9 +134,7 @@ static uint32_t try_again(void *ctx, const struct pagehint_pager_failure *failur
 
 static int group_setup(void **state)
 {
-	(void)state;
-	snapshot = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	snapshot_write(snapshot, PAGES);
+	(void)snapshot_setup(state);
 	f.sys = ph_sys_real;
 	f.sys.ioctl = faulty_ioctl;
 	f.sys.read = faulty_read;

@@ -190,6 +190,14 @@ static inline void snapshot_write(void *to, uint64_t pages)
 			word[i * (PAGE / 8) + k] = snapshot_word(i);
 }
 
+static inline void *snapshot_new(uint64_t pages)
+{
+	void *at = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	snapshot_write(at, pages);
+	return at;
+}
+
 static inline int page_is(const void *memory, uint64_t page, uint64_t word)
 {
 	const uint64_t *at = (const uint64_t *)memory + page * (PAGE / 8);

@@ -14,8 +14,7 @@ static unsigned char *snapshot;
 static inline int snapshot_setup(void **state)
 {
 	(void)state;
-	snapshot = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	snapshot_write(snapshot, PAGES);
+	snapshot = snapshot_new(PAGES);
 	return 0;
 }
 
