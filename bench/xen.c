@@ -130,7 +130,8 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	printf("not applicable: Xen is not under us: it is booted in an emulator, and measured there\n");
+	printf("Xen is booted in an emulator, whatever this machine is, and measured there: ratios mean something, "
+	       "times do not\n");
 	fflush(stdout);
 	if (measure_real() < 0) {
 		fprintf(stderr, "xen: the peer did not come to an end: nothing is published of it\n");

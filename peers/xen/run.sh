@@ -23,11 +23,11 @@ fetch() {
 	local dir
 	dir=$(mktemp -d "$PWD/$cache/new.XXXXXX") || return 1
 	download "$dir" || { update && download "$dir"; } || return 1
-	for package in "$dir"/*.deb; do dpkg-deb -x "$package" "$dir/root" || return 1; done
-	zcat "$dir"/root/boot/xen-4.17-amd64.gz >"$cache/xen" &&
-		python3 peers/xen/vmlinux.py "$dir"/root/boot/vmlinuz-* "$cache/vmlinux" &&
-		cp "$dir"/root/lib/modules/*/kernel/drivers/xen/xen-{privcmd,evtchn}.ko "$dir/root/bin/busybox" "$cache/" &&
-		basename "$dir"/root/boot/vmlinuz-* >"$cache/stamp"
+	for package in "$dir"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked" || return 1; done
+	zcat "$dir"/unpacked/boot/xen-4.17-amd64.gz >"$cache/xen" &&
+		python3 peers/xen/vmlinux.py "$dir"/unpacked/boot/vmlinuz-* "$cache/vmlinux" &&
+		cp "$dir"/unpacked/lib/modules/*/kernel/drivers/xen/xen-{privcmd,evtchn}.ko "$dir/unpacked/bin/busybox" "$cache/" &&
+		basename "$dir"/unpacked/boot/vmlinuz-* >"$cache/stamp"
 	local code=$?
 	rm -rf "$dir"
 	return $code

@@ -1,23 +1,37 @@
 #include "peers/xen/domain.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <xenctrl.h>
+#include <xenevtchn.h>
 #include <xenforeignmemory.h>
 
 #define PVH_PAGING_BYTES (UINT64_C(16) << 20)
-#define GONE_WITHIN_MS 20000
-#define QUIET_NS_A_FRAME 4000u
+#define GONE_WITHIN_NS UINT64_C(20000000000)
+#define QUIET_WITHIN_NS UINT64_C(20000000000)
+#define IDLE_NS 5000000
 
 static xc_interface *control;
 static xenforeignmemory_handle *foreign;
+static xenevtchn_handle *events;
 
 int host_open(void)
 {
 	control = xc_interface_open(NULL, NULL, 0);
 	foreign = xenforeignmemory_open(NULL, 0);
-	return control != NULL && foreign != NULL ? 0 : -1;
+	events = xenevtchn_open(NULL, 0);
+	if (control == NULL || foreign == NULL || events == NULL)
+		return -1;
+	return xenevtchn_bind_virq(events, VIRQ_DOM_EXC) < 0 ? -1 : 0;
+}
+
+uint64_t host_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 uint64_t host_free_frames(void)
@@ -27,11 +41,35 @@ uint64_t host_free_frames(void)
 	return xc_physinfo(control, &info) < 0 ? 0 : info.free_pages;
 }
 
-void host_quiet(uint64_t frames)
+/*
+ * 1: all free memory is wiped; 0: not yet; -1: it is not said. Only the dump of the heap tells, which a key of the console asks
+ * for: physinfo has a count of such frames, and it is always 0.
+ */
+static int wiped(void)
 {
-	uint64_t ns = 100000000 + frames * QUIET_NS_A_FRAME;
-	const struct timespec time = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
-	nanosleep(&time, NULL);
+	static char text[32769]; /* twice the ring of the hypervisor's messages */
+	static uint32_t read_to;
+	unsigned n = sizeof(text) - 1;
+	char *dump = NULL;
+	if (xc_send_debug_keys(control, "H") < 0 || xc_readconsolering(control, text, &n, 0, 1, &read_to) < 0)
+		return -1;
+	text[n] = 0;
+	for (char *at = text; (at = strstr(at, "dumping heap info")) != NULL; at++)
+		dump = at;
+	return dump == NULL ? -1 : strstr(dump, "unscrubbed pages") == NULL;
+}
+
+int host_quiet(uint32_t *ret_looks)
+{
+	/* no event says that it is done, and it is done when the processor has nothing else to do: so we let go of it */
+	const struct timespec idle = { .tv_nsec = IDLE_NS };
+	const uint64_t deadline = host_now() + QUIET_WITHIN_NS;
+	uint32_t looks = 1;
+	int r;
+	for (; (r = wiped()) == 0 && host_now() < deadline; looks++)
+		nanosleep(&idle, NULL);
+	*ret_looks += looks;
+	return r == 1 ? 0 : -1;
 }
 
 uint32_t domain_make(int pvh, uint64_t max_mib)
@@ -61,16 +99,25 @@ static int exists(uint32_t domid)
 	return xc_domain_getinfo(control, domid, 1, &info) == 1 && info.domid == domid;
 }
 
+/* Waits until a domain dies, whichever; -1: none did. */
+static int await_death(uint64_t deadline)
+{
+	const uint64_t now = host_now();
+	struct pollfd p = { .fd = xenevtchn_fd(events), .events = POLLIN };
+	if (now >= deadline || poll(&p, 1, (int)((deadline - now) / 1000000) + 1) != 1)
+		return -1;
+	xenevtchn_port_or_error_t port = xenevtchn_pending(events);
+	return port < 0 ? -1 : xenevtchn_unmask(events, (evtchn_port_t)port);
+}
+
 int domain_destroy(uint32_t domid)
 {
-	const struct timespec tick = { .tv_nsec = 1000000 };
+	const uint64_t deadline = host_now() + GONE_WITHIN_NS;
 	if (xc_domain_destroy(control, domid) < 0)
 		return -1;
-	for (int i = 0; exists(domid); i++) {
-		if (i == GONE_WITHIN_MS)
+	while (exists(domid))
+		if (await_death(deadline) < 0)
 			return -1;
-		nanosleep(&tick, NULL);
-	}
 	return 0;
 }
 
@@ -89,11 +136,10 @@ int domain_max(uint32_t domid, uint64_t max_mib)
 
 void *domain_map(uint32_t domid, const uint64_t *frames, uint32_t n)
 {
-	xen_pfn_t names[512];
-	int errors[512];
-	for (uint32_t i = 0; i < n; i++)
-		names[i] = frames[i];
-	void *at = xenforeignmemory_map(foreign, domid, PROT_READ | PROT_WRITE, n, names, errors);
+	int errors[256];
+	if (n > sizeof(errors) / sizeof(errors[0]))
+		return NULL;
+	void *at = xenforeignmemory_map(foreign, domid, PROT_READ | PROT_WRITE, n, frames, errors);
 	for (uint32_t i = 0; at != NULL && i < n; i++)
 		if (errors[i] != 0) {
 			xenforeignmemory_unmap(foreign, at, n);

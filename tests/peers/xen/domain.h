@@ -19,14 +19,16 @@
 		}                                                                \
 	} while (0)
 
-/* 0 = libxenctrl has reached the hypervisor */
+/* 0 = libxenctrl has reached the hypervisor, and it will tell us of domains that die */
 int host_open(void);
 uint64_t host_free_frames(void);
+/* of a clock that only goes forward [ns] */
+uint64_t host_now(void);
 /*
- * Lets the hypervisor wipe what dead domains left, which it does when nothing else runs: who gets it before pays for that. It
- * does not say when it has done; it needs about a microsecond a frame here.
+ * Waits until the hypervisor has wiped what dead domains left, which it does when nothing else runs: who gets it before pays for
+ * that. *ret_looks grows by how often we looked: by more than 1 when there was something to wait for. 0, or -1 when it does not say or not end.
  */
-void host_quiet(uint64_t frames);
+int host_quiet(uint32_t *ret_looks);
 
 /* Its number, or 0. */
 uint32_t domain_make(int pvh, uint64_t max_mib);
