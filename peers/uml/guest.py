@@ -21,6 +21,8 @@ BALLOON = BUILD / "tools" / "balloon" / "pagehint-balloon"
 VARIANTS = BUILD / "tests" / "peers" / "uml"
 PAGE = 4096
 WHILE_S = 60
+# what the kernel says on the console when its memory is not what it left there
+COMPLAINT = re.compile(r"\bBUG: |\bOops|Kernel panic|Bad page |general protection|segfault at")
 
 
 class Failure(Exception):
@@ -28,7 +30,7 @@ class Failure(Exception):
 
 
 class Panic(Failure):
-    """The guest is gone or silent, or one of its programs was killed by a signal."""
+    """The guest is gone or silent, its kernel complains, or one of its programs was killed by a signal."""
 
 
 def wait_until(what, condition, seconds=20, step=0.05):
@@ -166,6 +168,8 @@ class Guest:
             if line is None:
                 raise Panic(f"the guest ended; last: {self.seen[-5:]}")
             self.seen.append(line)
+            if COMPLAINT.search(line):
+                raise Panic(f"the guest's kernel complains: {line}")
             found = re.search(f"<<({mark})>>", line)
             if found:
                 return lines, found.group(1)
