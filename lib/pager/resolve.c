@@ -73,7 +73,7 @@ static void by_content(const struct ph_range *g, const struct ph_ask *a, struct 
 		w->high = a->page + 1;
 }
 
-static void plan(struct pagehint_pager *p, const struct ph_ask *a, struct window *w)
+static void plan(const struct ph_ask *a, struct window *w)
 {
 	const struct ph_range *g = a->range;
 	uint64_t most = PH_BUFFER_BYTES >> g->page_shift, n = a->window < most ? a->window : most;
@@ -245,7 +245,7 @@ static int bring_from_source(struct pagehint_pager *p, struct ph_ask *a, const s
 static int bring(struct pagehint_pager *p, struct ph_ask *a)
 {
 	struct window w;
-	plan(p, a, &w);
+	plan(a, &w);
 	if (!claim(p, a, &w))
 		return RACED;
 	int r;
