@@ -12,7 +12,7 @@ def caught(pair, work):
         return True
 
 
-def harm(variant, work, *options, rounds=3):
+def harm(variant, work, *options, rounds=6):
     for _ in range(rounds):
         try:
             with Pair(*options, program=VARIANTS / f"balloon-{variant}") as pair:
@@ -20,6 +20,8 @@ def harm(variant, work, *options, rounds=3):
                     return {}
         except Panic:
             return {}
+        except Failure:  # the device did not come so far as to harm; neither did the guest notice
+            continue
     raise Failure(f"the wrong device {variant} was not noticed in {rounds} rounds")
 
 
