@@ -84,6 +84,21 @@ static void check_summary(struct walk *w, uint32_t slot, uint32_t level, uint32_
 		fault(w, "summary says too little", ph_zone_base(w->z, slot), level, word);
 }
 
+/* A bit that is on has the bit above it on: who finds it on goes no further. */
+static void check_chain(struct walk *w, uint32_t slot, uint32_t level, uint32_t c)
+{
+	const struct ph_section *head = ph_zone_head(w->z, slot);
+	const ph_word *sum0 = &ph_zone_words(w->z, slot, w->z->at_sum0)[c * 64];
+	uint64_t top = 0, sum = atomic_load(&ph_zone_sum(w->z, level, c)[slot / 64]);
+	for (uint32_t a = 0; a < PH_L0_WORDS / 64; a++)
+		top |= (uint64_t)(atomic_load(&sum0[a]) != 0) << a;
+	uint64_t said = atomic_load(&head->top0[c]);
+	uint64_t below = level == 0 ? said : level == 1 ? atomic_load(&head->sum1[c]) : 0;
+	int up = (int)(atomic_load(&ph_zone_up(w->z, level, c)[slot / 4096]) >> (slot / 64 % 64) & 1);
+	if ((level == 0 && (top & ~said) != 0) || (below != 0 && !(sum >> (slot % 64) & 1)) || (sum != 0 && !up))
+		fault(w, "summary ends below its top", ph_zone_base(w->z, slot), level, c);
+}
+
 static void check_section(struct walk *w, uint32_t slot)
 {
 	const struct pagehint_zone *z = w->z;
@@ -100,9 +115,12 @@ static void check_section(struct walk *w, uint32_t slot)
 		w->free += ph_popcount(free_bits);
 		w->out += ph_popcount(out_bits);
 	}
-	for (uint32_t level = 0; level < PH_WHOLE_LEVEL; level++)
+	for (uint32_t level = 0; level < PH_WHOLE_LEVEL; level++) {
 		for (uint32_t word = 0; word < PH_L0_WORDS >> (6 * level); word++)
 			check_summary(w, slot, level, word);
+		for (uint32_t c = 0; c < PH_CLASSES; c++)
+			check_chain(w, slot, level, c);
+	}
 	if (atomic_load(&head->begun) != atomic_load(&head->ended))
 		fault(w, "something is still in transit", base, atomic_load(&head->begun), atomic_load(&head->ended));
 	uint64_t splits = atomic_load(&head->splits_begun) - atomic_load(&head->splits_ended);

@@ -126,6 +126,33 @@ static void no_summary_keeps_what_the_dead_claimed(void **state)
 	end(&p);
 }
 
+/* It said the lowest bit of a class, and died before the bits above it: whoever finds that one on goes no further. */
+static void a_summary_that_was_half_said_reaches_its_top(void **state)
+{
+	(void)state;
+	struct pair p = make(0);
+	uint64_t pages[64];
+	for (unsigned i = 0; i < 64; i++)
+		assert_int_equal(pagehint_zone_alloc(p.s.zone, 0, &pages[i]), 0);
+	struct ph_section *head = ph_zone_head(p.s.zone, 0);
+	uint32_t word = (uint32_t)pages[0] / 64;
+	assert_int_equal(atomic_load(ph_zone_level_word(p.s.zone, 0, 0, word)), 0);
+	for (int c = 0; c < (int)PH_CLASSES; c++) {
+		atomic_fetch_or(&ph_summary_sum0(p.s.zone, 0, c)[word / 64], UINT64_C(1) << word % 64);
+		atomic_fetch_and(&head->top0[c], ~(UINT64_C(1) << word / 64));
+		atomic_store(&head->sum1[c], 2);
+		atomic_store(&ph_zone_sum(p.s.zone, 0, (uint32_t)c)[0], 0);
+		atomic_store(&ph_zone_sum(p.s.zone, 1, (uint32_t)c)[0], 0);
+		atomic_store(&ph_zone_up(p.s.zone, 2, (uint32_t)c)[0], 0);
+	}
+	repair(&p); /* walks the invariants */
+	for (unsigned i = 0; i < 64; i++) {
+		assert_int_equal(pagehint_zone_free(p.s.zone, pages[i], 0), 0);
+		(void)at_rest(&p); /* the word has another class each time */
+	}
+	end(&p);
+}
+
 /* Died in a refill: the frames are out of the tree, and not yet, or not certainly, in the cache. Each counts once. */
 static void what_was_on_its_way_is_lost_and_found(void **state)
 {
@@ -234,6 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_the_dead_had_in_its_cache_is_free),
 		cmocka_unit_test(no_summary_keeps_what_the_dead_claimed),
+		cmocka_unit_test(a_summary_that_was_half_said_reaches_its_top),
 		cmocka_unit_test(what_was_on_its_way_is_lost_and_found),
 		cmocka_unit_test(what_may_be_in_live_hands_stays_out),
 		cmocka_unit_test(heirs_name_what_goes_back),

@@ -65,6 +65,12 @@ static void test_every_broken_invariant_is_told(void **state)
 	expect_told(zone, &head->sum1[ph_level_class(v1)], 0, "summary says too little");
 	expect_told(zone, &ph_zone_words(zone, 0, zone->at_sum0)[(uint32_t)ph_level_class(v0) * 64], 0,
 		    "summary says too little");
+	uint32_t silent = 0; /* a class that no word of the slot has */
+	while (atomic_load(&head->top0[silent]) != 0)
+		silent++;
+	expect_told(zone, &ph_zone_words(zone, 0, zone->at_sum0)[silent * 64], 1, "summary ends below its top");
+	expect_told(zone, &head->top0[silent], 2, "summary ends below its top");
+	expect_told(zone, &head->sum1[silent], 1, "summary ends below its top");
 	expect_told(zone, &head->put, atomic_load(&head->put) + 1, "free counter is wrong");
 	expect_told(zone, &head->taken, atomic_load(&head->taken) + 1, "free counter is wrong");
 	expect_told(zone, &zone->total, atomic_load(&zone->total) + 64, "total is not what is present");
