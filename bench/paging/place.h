@@ -2,7 +2,8 @@
  * place: memory that is paged in, and threads that touch it.
  *
  * A round touches PLACE_PAGES pages of 4 KiB once each: disjoint parts, one a thread, or all of them by every thread from
- * another start. Thread i is pinned to the CPU that serves its part; so are the readers. Who serves is a `way`.
+ * another start. Thread i is pinned to the CPU that serves its part; so are the readers. Who serves is a `way`. 64 MiB, so that
+ * what it costs to start 16 threads on few CPUs is little beside what they do.
  */
 #ifndef BENCH_PAGING_PLACE_H
 #define BENCH_PAGING_PLACE_H
@@ -12,7 +13,7 @@
 #include <stdint.h>
 
 #define PAGE 4096u
-#define PLACE_PAGES 4096u
+#define PLACE_PAGES 16384u
 #define PLACE_BYTES ((uint64_t)PLACE_PAGES * PAGE)
 #define THREADS_MAX 16u
 #define READERS_MAX 16u
