@@ -4,8 +4,7 @@
  */
 #include "support/zone_rest.h"
 
-#include "support/rounds.h"
-#include "support/zone_play.h"
+#include "support/zone_plays.h"
 
 #define S PAGEHINT_SECTION_FRAMES
 #define STALE PAGEHINT_ZONE_STALE
@@ -230,48 +229,8 @@ static const struct zone_play plays[] = {
 };
 #define PLAYS (sizeof(plays) / sizeof(plays[0]))
 
-/* fewer under slow instruments, more in long nights */
-static uint32_t bound_of(const struct zone_play *play)
-{
-	uint32_t bound = play->preemptions;
-	return rounds_scaled(100) < 50 ? 1 : rounds_scaled(100) >= 400 ? bound + 1 : bound;
-}
-
-static const struct zone_play *find(const char *name)
-{
-	for (size_t i = 0; i < PLAYS; i++)
-		if (strcmp(plays[i].name, name) == 0)
-			return &plays[i];
-	fail_msg("no play %s", name);
-	return NULL;
-}
-
-static void test_every_order_of_every_play(void **state)
-{
-	(void)state;
-	uint64_t runs = 0, ends = 0;
-	for (size_t i = 0; i < PLAYS; i++) {
-		uint32_t bound = bound_of(&plays[i]);
-		struct turn_result r = zone_play_perform(&plays[i], bound, NULL);
-		print_message("%-42s %u threads, %u preemptions: %8llu orders, %4llu ends, %3llu contended words\n",
-			      plays[i].name, plays[i].parts[2] != NULL ? 3u : 2u, bound, (unsigned long long)r.runs,
-			      (unsigned long long)r.ends, (unsigned long long)r.words);
-		fflush(stdout);
-		if (r.faulty)
-			fail_msg("%s: %s", plays[i].name, r.fault);
-		assert_true(r.runs > 1 && r.words > 0);
-		runs += r.runs;
-		ends += r.ends;
-	}
-	print_message("%llu orders of %zu plays, %llu different ends\n", (unsigned long long)runs, PLAYS,
-		      (unsigned long long)ends);
-}
-
 /* What is wrong on purpose, and where it shows. */
-static const struct {
-	const char *play;
-	struct turn_mutant mutant;
-} wrongs[] = {
+static const struct zone_wrong wrongs[] = {
 	/* whoever narrows a summary does not look again at what he hid */
 	{ "summary: emptied and filled at once", { "ph_summary_narrow", TURN_LOADS_NOTHING } },
 	{ "summary: on level one", { "ph_summary_narrow", TURN_LOADS_NOTHING } },
@@ -300,16 +259,16 @@ static const struct {
 };
 #define WRONGS (sizeof(wrongs) / sizeof(wrongs[0]))
 
+static void test_every_order_of_every_play(void **state)
+{
+	(void)state;
+	zone_plays_perform(plays, PLAYS);
+}
+
 static void test_what_is_wrong_is_found(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < WRONGS; i++) {
-		const struct zone_play *play = find(wrongs[i].play);
-		struct turn_result r = zone_play_perform(play, play->preemptions, &wrongs[i].mutant);
-		print_message("%-20s in %-40s %s, after %llu orders\n", wrongs[i].mutant.func, play->name,
-			      r.faulty ? r.fault : "NOT FOUND", (unsigned long long)(r.runs + r.learning));
-		assert_true(r.faulty);
-	}
+	zone_plays_find(plays, PLAYS, wrongs, WRONGS);
 }
 
 int main(void)

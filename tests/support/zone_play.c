@@ -8,6 +8,7 @@
 
 #include "alloc/harvest.h"
 #include "support/zone_bytes.h"
+#include "support/zone_host.h"
 #include "support/zone_steps.h"
 #include "support/zone_witness.h"
 
@@ -244,6 +245,16 @@ static void step(uint32_t who, const struct play_step *s)
 	case KEPT:
 		release(who, PAGEHINT_RELEASE_KEPT);
 		break;
+	case RECLAIM:
+	case HOLD:
+		host_takes(who, (uint32_t)s->n, s->what == HOLD);
+		break;
+	case RESTORE:
+		host_restores();
+		break;
+	case INSTALL:
+		host_is_asked(witness_newest(who, WITNESS_OUT));
+		break;
 	default:
 		mind_cache(who, s);
 	}
@@ -255,6 +266,7 @@ static void begin(void)
 {
 	witness_rewind();
 	bytes_rewind();
+	host_rewind();
 	memset(won, 0, sizeof(won));
 	memset(part, 0, sizeof(part));
 }
@@ -267,7 +279,7 @@ static void body(uint32_t thread)
 
 static uint64_t mark(void)
 {
-	uint64_t sum = witness_mark() + bytes_mark();
+	uint64_t sum = witness_mark() + bytes_mark() + host_mark();
 	for (uint32_t i = 0; i < TURN_THREADS; i++)
 		sum = sum * 3 + (uint64_t)won[i] + part[i].frames;
 	return sum;
@@ -333,6 +345,7 @@ static void judge(void)
 {
 	check_rest();
 	witness_check_sets();
+	host_restores();
 	settle_shared();
 	give_everything();
 }
@@ -357,6 +370,7 @@ static void set_the_stage(void)
 	if (pagehint_zone_init(memory, bytes, &opts, &zone) != 0)
 		abort();
 	witness_open(zone);
+	host_open(zone);
 	bytes_open((play->zone.flags & PAGEHINT_ZONE_STALE) != 0);
 	for (uint32_t i = 0; i < play->caches; i++)
 		if (pagehint_cache_open(zone, &caches[i]) != 0)
@@ -365,6 +379,7 @@ static void set_the_stage(void)
 		step(WITNESS_NOBODY, s);
 	witness_mark_start();
 	bytes_mark_start();
+	host_mark_start();
 }
 
 struct turn_result zone_play_perform(const struct zone_play *of, uint32_t preemptions, const struct turn_mutant *mutant)

@@ -30,6 +30,10 @@
  *   harvest [n [m]]   a look that takes what has aged (n = 1: whatever is free), by order m - 1 (0 = the granule's)
  *   scrub             steps of scrubbing, once through the zone
  *   reported, kept    all that the thread has isolated goes back
+ * On a shared zone (zone_host.h):
+ *   reclaim n         the host takes n granules, discards them, and puts them back
+ *   hold n, restore   the host takes n granules and keeps them; all of them go back
+ *   install           of the newest thing of one's own, until there is memory behind it or somebody else is at it
  */
 struct zone_play {
 	const char *name;

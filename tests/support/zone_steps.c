@@ -7,9 +7,10 @@
 #include <pagehint/zone.h>
 
 static const char *const verbs[VERBS] = {
-	"",       "take",       "take-zero", "batch",      "runs",       "contig",    "reserve", "cache-take",
-	"give",   "cache-give", "give-old",  "give-twice", "give-front", "give-rest", "drain",   "park",
-	"unpark", "add",        "remove",    "harvest",    "scrub",      "reported",  "kept",
+	"",           "take", "take-zero",  "batch",    "runs",       "contig",     "reserve",
+	"cache-take", "give", "cache-give", "give-old", "give-twice", "give-front", "give-rest",
+	"drain",      "park", "unpark",     "add",      "remove",     "harvest",    "scrub",
+	"reported",   "kept", "reclaim",    "hold",     "restore",    "install",
 };
 
 static uint64_t number(char *text)

@@ -32,6 +32,10 @@ enum {
 	SCRUB,
 	REPORTED,
 	KEPT,
+	RECLAIM,
+	HOLD,
+	RESTORE,
+	INSTALL,
 	VERBS
 };
 
