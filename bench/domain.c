@@ -238,7 +238,7 @@ static int picture(const char *json)
 	if (r == 0)
 		printf("picture: %s\n", path);
 	else
-		fprintf(stderr, "no picture: %s\n", strerror(-r));
+		fprintf(stderr, "no picture: no gnuplot, or %s cannot be written\n", path);
 	return r;
 }
 

@@ -34,6 +34,7 @@
 #include <pagehint/zone.h>
 
 #include "reclaim/balloon.h"
+#include "reclaim/plot.h"
 #include "shim/shim.h"
 
 /* ---- a zone and its host ---- */
@@ -303,14 +304,6 @@ static int check_guest(void *ctx)
 
 /* ---- figures ---- */
 
-static double of(const struct bench_result *results, size_t n, const char *name, int ratio)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(results[i].name, name) == 0)
-			return ratio ? results[i].median_ratio : results[i].median;
-	return 0;
-}
-
 static double worse(double a, double b)
 {
 	return a > b ? a : b;
@@ -318,13 +311,14 @@ static double worse(double a, double b)
 
 static void summary(const struct bench_result *results, size_t n)
 {
-	double untouched = worse(of(results, n, "untouched.whole", 0), of(results, n, "untouched.pieces", 0));
+	double untouched =
+		worse(result_of(results, n, "untouched.whole", 0), result_of(results, n, "untouched.pieces", 0));
 	/* like with like: reports of adjacent blocks, and of blocks that are apart */
-	double report = of(results, n, "report.adjacent", 0), apart = of(results, n, "report.apart", 0);
-	double whole = of(results, n, "shrink.whole", 0), pieces = of(results, n, "shrink.pieces", 0);
-	double soft = of(results, n, "soft.whole", 0), soft_pieces = of(results, n, "soft.pieces", 0);
-	double inflate = of(results, n, "inflate4k", 0);
-	double touched = of(results, n, "touched.shared", 1), dip = of(results, n, "guest.shrinking", 1);
+	double report = result_of(results, n, "report.adjacent", 0), apart = result_of(results, n, "report.apart", 0);
+	double whole = result_of(results, n, "shrink.whole", 0), pieces = result_of(results, n, "shrink.pieces", 0);
+	double soft = result_of(results, n, "soft.whole", 0), soft_pieces = result_of(results, n, "soft.pieces", 0);
+	double inflate = result_of(results, n, "inflate4k", 0);
+	double touched = result_of(results, n, "touched.shared", 1), dip = result_of(results, n, "guest.shrinking", 1);
 	if (untouched > 0)
 		bench_publish("reclaim.untouched.ns_per_2m", untouched, "ns");
 	if (touched > 0)
@@ -343,6 +337,8 @@ static void summary(const struct bench_result *results, size_t n)
 		bench_publish("reclaim.soft_vs_report.pieces", apart / soft_pieces, "x");
 	if (dip > 0)
 		bench_publish("reclaim.guest_dip_pct", dip > 1 ? 100 - 100 / dip : 0, "%");
+	if (inflate > 0)
+		plot_times("build/bench-reclaim.svg", BENCH_DIR "/reclaim/published.csv", results, n);
 }
 
 #define CASE(NAME, BASELINE, N, BATCHES, SETUP, PREPARE, TIMED, CHECK, CLOSE)                                       \

@@ -36,7 +36,7 @@ void figures_publish(const char *key, double value, const char *unit);
 /* 0, or -errno */
 int figures_json(const char *path, const struct figure *f, size_t n, unsigned long seed);
 
-/* Draws both the published curve and this one with gnuplot; 0, or -errno (-ENOENT: no gnuplot here). */
+/* Draws both the published curve and this one with gnuplot; 0; -1 when it could not be drawn. */
 int figures_plot(const char *path, const char *published, const struct figure *f, size_t n);
 
 extern const char *const way_names[WAYS];

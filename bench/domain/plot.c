@@ -3,19 +3,9 @@
  */
 #include "figures.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 
-static void quote(FILE *to, const char *text)
-{
-	fputc('\'', to);
-	for (; *text; text++)
-		fprintf(to, *text == '\'' ? "''" : "%c", *text);
-	fputc('\'', to);
-}
+#include "../shim/gnuplot.h"
 
 /* one line of the right picture: median, least and most of each size */
 static int write_line(FILE *to, const struct figure *f, size_t n, uint32_t order, enum way way)
@@ -60,39 +50,28 @@ static void write_ours(FILE *to, const struct figure *f, size_t n)
 	fputc('\n', to);
 }
 
-static void write_script(FILE *to, const char *path, const char *published, const struct figure *f, size_t n)
+static void write_published(FILE *to, const char *published)
 {
-	fprintf(to, "set terminal svg size 1240,600 font 'sans,13' background '#ffffff'\nset output ");
-	quote(to, path);
-	fprintf(to, "\nset multiplot layout 1,2\nset logscale xy\nset xrange [0.8:2000]\nset grid lc '#dddddd'\n"
-		    "set xlabel 'domain [GiB]'\nset key top left\nset datafile separator ','\n"
-		    "set title 'Published in 2012: creation on a host of 160 CPUs'\nset ylabel 'wall time "
-		    "[s]'\n$published << END\n");
-	FILE *from = fopen(published, "r");
-	char line[256];
-	while (from != NULL && fgets(line, sizeof(line), from) != NULL)
-		if (line[0] >= '0' && line[0] <= '9')
-			fputs(line, to);
-	if (from != NULL)
-		fclose(from);
-	fprintf(to, "END\nplot $published using 1:2 with linespoints lw 2 title 'large extents, old', \\\n"
+	gnuplot_csv(to, "published", published);
+	fprintf(to, "set datafile separator ','\n"
+		    "set title 'Published in 2012: creation on a host of 160 CPUs'\nset ylabel 'wall time [s]'\n"
+		    "plot $published using 1:2 with linespoints lw 2 title 'large extents, old', \\\n"
 		    " $published using 1:3 with linespoints lw 2 title 'large extents, new', \\\n"
 		    " $published using 1:4 with linespoints lw 2 dt 2 title '4 KiB, old', \\\n"
 		    " $published using 1:5 with linespoints lw 2 dt 2 title '4 KiB, new'\n"
-		    "set datafile separator whitespace\n"
-		    "set title 'libpagehint: software model of 160 CPUs, no memory behind'\n"
-		    "set ylabel 'CPU time of allocation and filter [s]'\n");
-	write_ours(to, f, n);
+		    "set datafile separator whitespace\n");
 }
 
 int figures_plot(const char *path, const char *published, const struct figure *f, size_t n)
 {
-	if (system("command -v gnuplot >/dev/null 2>&1") != 0)
-		return -ENOENT;
-	FILE *gnuplot = popen("gnuplot", "w");
+	FILE *gnuplot = gnuplot_open(path, 1240, 600);
 	if (gnuplot == NULL)
-		return -errno;
-	write_script(gnuplot, path, published, f, n);
-	int status = pclose(gnuplot);
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+		return -1;
+	fprintf(gnuplot, "set multiplot layout 1,2\nset logscale xy\nset xrange [0.8:2000]\n"
+			 "set xlabel 'domain [GiB]'\nset key top left\n");
+	write_published(gnuplot, published);
+	fprintf(gnuplot, "set title 'libpagehint: software model of 160 CPUs, no memory behind'\n"
+			 "set ylabel 'CPU time of allocation and filter [s]'\n");
+	write_ours(gnuplot, f, n);
+	return gnuplot_close(gnuplot);
 }

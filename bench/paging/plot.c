@@ -1,20 +1,13 @@
 #include "plot.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
+
+#include "../shim/gnuplot.h"
 
 static void write_published(FILE *to, const char *published)
 {
-	FILE *from = fopen(published, "r");
-	char line[256];
-	fprintf(to, "$published << END\n");
-	while (from != NULL && fgets(line, sizeof(line), from) != NULL)
-		if (line[0] >= '0' && line[0] <= '9')
-			fputs(line, to);
-	if (from != NULL)
-		fclose(from);
-	fprintf(to, "END\nset datafile separator ','\nset title 'Published in 2023: one userfaultfd, three machines'\n"
+	gnuplot_csv(to, "published", published);
+	fprintf(to, "set datafile separator ','\nset title 'Published in 2023: one userfaultfd, three machines'\n"
 		    "plot $published using 1:2 with linespoints lw 2 title 'machine A', \\\n"
 		    " $published using 1:3 with linespoints lw 2 title 'machine B', \\\n"
 		    " $published using 1:4 with linespoints lw 2 title 'machine C'\n"
@@ -39,18 +32,12 @@ static void write_ours(FILE *to, const struct plot_line *lines, size_t n)
 
 int plot_totals(const char *path, const char *published, const struct plot_line *lines, size_t n)
 {
-	if (system("command -v gnuplot >/dev/null 2>&1") != 0)
-		return -1;
-	FILE *gnuplot = popen("gnuplot", "w");
+	FILE *gnuplot = gnuplot_open(path, 1240, 600);
 	if (gnuplot == NULL)
 		return -1;
-	fprintf(gnuplot,
-		"set terminal svg size 1240,600 font 'sans,13' background '#ffffff'\nset output '%s'\n"
-		"set multiplot layout 1,2\nset logscale xy\nset xrange [0.9:18]\nset grid lc '#dddddd'\n"
-		"set xlabel 'threads'\nset ylabel 'total, K pages/s'\nset key bottom right\n",
-		path);
+	fprintf(gnuplot, "set multiplot layout 1,2\nset logscale xy\nset xrange [0.9:18]\n"
+			 "set xlabel 'threads'\nset ylabel 'total, K pages/s'\nset key bottom right\n");
 	write_published(gnuplot, published);
 	write_ours(gnuplot, lines, n);
-	int status = pclose(gnuplot);
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+	return gnuplot_close(gnuplot);
 }
