@@ -6,14 +6,13 @@
 
 #include "alloc/granules.h"
 #include "base/opts.h"
-#include "base/sys.h"
 #include "discard/backend.h"
 
 #define INTERVAL_NS UINT64_C(2000000000)
 #define MAX_AWAY (UINT64_C(64) << 20)
 
-int pagehint_reclaimer_new(struct pagehint_zone *zone, struct pagehint_backend *backend,
-			   const struct pagehint_reclaimer_opts *opts, struct pagehint_reclaimer **ret_reclaimer)
+int ph_reclaimer_new_with(const struct ph_sys *sys, struct pagehint_zone *zone, struct pagehint_backend *backend,
+			  const struct pagehint_reclaimer_opts *opts, struct pagehint_reclaimer **ret_reclaimer)
 {
 	struct pagehint_reclaimer_opts o;
 	int error = PH_OPTS_IN(o, opts);
@@ -25,9 +24,10 @@ int pagehint_reclaimer_new(struct pagehint_zone *zone, struct pagehint_backend *
 	if (pagehint_backend_caps(backend) & PAGEHINT_BACKEND_ASYNC)
 		return -EOPNOTSUPP;
 	uint64_t head = ph_round_up(sizeof(struct pagehint_reclaimer), 64), bytes = head + ph_host_bytes(zone);
-	struct pagehint_reclaimer *r = bytes > SIZE_MAX ? NULL : ph_sys_real.map_memory(ph_sys_real.ctx, (size_t)bytes);
+	struct pagehint_reclaimer *r = bytes > SIZE_MAX ? NULL : sys->map_memory(sys->ctx, (size_t)bytes);
 	if (r == NULL)
 		return -ENOMEM;
+	r->sys = sys;
 	ph_host_init(&r->host, zone, (unsigned char *)r + head);
 	r->backend = backend;
 	r->bytes = bytes;
@@ -47,10 +47,16 @@ int pagehint_reclaimer_new(struct pagehint_zone *zone, struct pagehint_backend *
 	return 0;
 }
 
+int pagehint_reclaimer_new(struct pagehint_zone *zone, struct pagehint_backend *backend,
+			   const struct pagehint_reclaimer_opts *opts, struct pagehint_reclaimer **ret_reclaimer)
+{
+	return ph_reclaimer_new_with(&ph_sys_real, zone, backend, opts, ret_reclaimer);
+}
+
 void pagehint_reclaimer_free(struct pagehint_reclaimer *reclaimer)
 {
 	if (reclaimer != NULL)
-		ph_sys_real.unmap_memory(ph_sys_real.ctx, reclaimer, (size_t)reclaimer->bytes);
+		reclaimer->sys->unmap_memory(reclaimer->sys->ctx, reclaimer, (size_t)reclaimer->bytes);
 }
 
 /* Round the zone, from the cursor on: 0, -EAGAIN, -ENOSPC, or the backend's first error. */

@@ -11,6 +11,7 @@
 #include <pagehint/reclaimer.h>
 
 #include "alloc/evict.h"
+#include "base/sys.h"
 
 #define PH_ROUND_RUNS 256u /* that go to the backend at once */
 
@@ -23,6 +24,7 @@ enum {
 
 struct pagehint_reclaimer {
 	struct ph_host host;
+	const struct ph_sys *sys;
 	struct pagehint_backend *backend;
 	uint64_t bytes; /* of this mapping */
 	uint64_t interval_ns;
@@ -37,6 +39,10 @@ struct pagehint_reclaimer {
 	struct pagehint_run runs[PH_ROUND_RUNS];
 	struct pagehint_outcome outcomes[PH_ROUND_RUNS];
 };
+
+/* pagehint_reclaimer_new with another operating system beneath */
+int ph_reclaimer_new_with(const struct ph_sys *sys, struct pagehint_zone *zone, struct pagehint_backend *backend,
+			  const struct pagehint_reclaimer_opts *opts, struct pagehint_reclaimer **ret_reclaimer);
 
 /*
  * A slot: at most `most` granules. Returns 0, or the first error of the backend; *ret_done [granules]: discarded (or taken, for
