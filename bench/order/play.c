@@ -75,9 +75,7 @@ static int open_reporter(struct player *p)
 	static const struct pagehint_backend_ops ops = {
 		.struct_size = sizeof(ops), .name = "count", .max_runs = KERNEL_CAPACITY, .discard = discard
 	};
-	const struct pagehint_reporter_opts opts = { .struct_size = sizeof(opts),
-						     .interval_ns = p->setting.delay_ns,
-						     .holdback_intervals = p->setting.holdback };
+	const struct pagehint_reporter_opts opts = { .struct_size = sizeof(opts), .interval_ns = p->setting.delay_ns };
 	int r = pagehint_zone_origin_new(p->zone, &p->origin);
 	r = r < 0 ? r : pagehint_backend_new(&ops, p, NULL, &p->backend);
 	r = r < 0 ? r : pagehint_reporter_new(p->origin, p->backend, &opts, &p->reporter);

@@ -20,8 +20,7 @@ enum way {
 struct setting {
 	enum way way;
 	uint32_t order;    /* the least that is reported */
-	uint64_t delay_ns; /* between two looks; of the driver: from a free to the report */
-	uint32_t holdback; /* of the reporter, in looks; 0 = none */
+	uint64_t delay_ns; /* between two looks; of the driver: from a free to the report; 0 = the reporter's default */
 };
 
 struct figures {

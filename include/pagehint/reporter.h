@@ -38,7 +38,7 @@ struct pagehint_reporter;
 struct pagehint_reporter_opts {
 	uint64_t struct_size;
 	/* the four knobs */
-	uint64_t interval_ns; /* between two looks; 0 = 2 s */
+	uint64_t interval_ns; /* between two looks; 0 = 4 s */
 	uint64_t rate;        /* bytes a second given back at the most; 0 = no limit */
 	uint64_t watermark;   /* unreported free memory to leave alone, the highest [bytes]; 0 = none */
 	uint32_t
