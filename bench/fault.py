@@ -10,13 +10,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "guests"))
 import figures  # noqa: E402
 import pairs  # noqa: E402
 
-SECONDS = 5  # the driver of a guest looks every 2 s
-GUEST_CASES = {f"{tasks}{kind}": ("fault", tasks, kind, SECONDS) for kind in "pt" for tasks in (1, 4)}
+GUEST_CASES = {f"{tasks}{kind}": (tasks, kind) for kind in "pt" for tasks in (1, 4)}
 QUICK_CASES = {name: GUEST_CASES[name] for name in ("1p", "4t")}
 PROCESS_CASES = {f"{tasks}t": ("fault", tasks) for tasks in (1, 2)}
+
+
+def faults(guest, case, seconds):
+    return guest.inside("fault", *case, seconds)
+
 
 if __name__ == "__main__":
     figures.run(figures.Bench("fault", __doc__),
                 lambda bench: pairs.in_processes(bench, "fault", PROCESS_CASES),
-                lambda bench: pairs.in_guests(bench, "fault", QUICK_CASES if bench.args.quick else GUEST_CASES),
+                lambda bench: pairs.in_guests(bench, "fault", QUICK_CASES if bench.args.quick else GUEST_CASES, faults),
                 lambda bench: pairs.headline(bench, "fault"))

@@ -1,19 +1,16 @@
 /*
- * What runs inside a guest: fill memory, fault it in and out, or send it to itself. One static program, as small as can be, since
+ * What runs inside a guest: fill memory, or fault it in and out. One static program, as small as can be, since
  * the guest holds it in memory. It prints figures and nothing else; the host's side (uml.py) reads them from the console.
  *
  * usage: inside touch MIB                      prints the seconds that touching took
  *        inside fault TASKS (p|t) SECONDS      page_fault1: maps 128 MiB, touches every page, unmaps; prints faults
- *        inside net SECONDS                    a TCP stream over loopback; prints bytes
  */
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,43 +99,12 @@ static int fault(int tasks, int threads, double seconds)
 	return 0;
 }
 
-static int net(double seconds)
-{
-	static char buffer[128 << 10];
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	socklen_t length = sizeof(address);
-	int listener = socket(AF_INET, SOCK_STREAM, 0);
-	if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) < 0 || listen(listener, 1) < 0 ||
-	    getsockname(listener, (struct sockaddr *)&address, &length) < 0)
-		die("listen");
-	pid_t child = fork();
-	if (child == 0) {
-		int out = socket(AF_INET, SOCK_STREAM, 0);
-		double end = now() + seconds;
-		if (connect(out, (struct sockaddr *)&address, length) < 0)
-			die("connect");
-		while (now() < end)
-			if (write(out, buffer, sizeof(buffer)) < 0)
-				die("write");
-		_exit(0);
-	}
-	uint64_t bytes = 0;
-	int in = accept(listener, NULL, NULL);
-	for (ssize_t n; (n = read(in, buffer, sizeof(buffer))) > 0;)
-		bytes += (uint64_t)n;
-	waitpid(child, NULL, 0);
-	printf("%llu\n", (unsigned long long)bytes);
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "touch") == 0)
 		return touch((size_t)atol(argv[2]));
 	if (argc == 5 && strcmp(argv[1], "fault") == 0)
 		return fault(atoi(argv[2]), argv[3][0] == 't', atof(argv[4]));
-	if (argc == 3 && strcmp(argv[1], "net") == 0)
-		return net(atof(argv[2]));
-	fprintf(stderr, "usage: inside touch MIB | fault TASKS (p|t) SECONDS | net SECONDS\n");
+	fprintf(stderr, "usage: inside touch MIB | fault TASKS (p|t) SECONDS\n");
 	return 2;
 }

@@ -13,6 +13,7 @@ import process
 import uml
 
 WARM_S = 1  # and at least one pass over the memory
+SECONDS = 5  # the driver of a guest looks every 2 s
 
 
 def dips(bench, name, kind, modes, cases):
@@ -43,11 +44,11 @@ def rounds_of(bench, name, kind, modes, cases, measure, count):
     dips(bench, name, kind, modes, cases)
 
 
-def in_guests(bench, name, cases):
-    """cases: name -> words for the program inside, the last of them seconds."""
+def in_guests(bench, name, cases, work_for, **files):
+    """cases: name -> what `work_for` is told; it works in a guest for so many seconds, and says how much it got done."""
     if not bench.wants("uml."):
         return
-    initrd, guests, meters = uml.initrd_file(uml.BUILD), {}, {}
+    initrd, guests, meters = uml.initrd_file(uml.BUILD, **files), {}, {}
     try:
         for mode in uml.MODES:
             meters[mode] = host.Meter()
@@ -57,10 +58,9 @@ def in_guests(bench, name, cases):
 
         def measure(mode, case):
             # warm, as will-it-scale does it: a guest that was idle gave its memory back, and fetches it once, whatever it then does
-            *what, _ = cases[case]
-            guests[mode].inside(*what, WARM_S)
+            work_for(guests[mode], cases[case], WARM_S)
             before, start = meters[mode].seconds(), time.monotonic()
-            work = guests[mode].inside(*cases[case])
+            work = work_for(guests[mode], cases[case], SECONDS)
             return work, meters[mode].seconds() - before, time.monotonic() - start
 
         rounds_of(bench, name, "uml", uml.MODES, list(cases), measure, bench.n_rounds(9, 3))

@@ -22,11 +22,11 @@ INSIDE = BUILD / "bench" / "bench-inside"
 MODES = ("none", "plain", "ours")
 
 
-def initrd_file(directory):
-    """One for all guests of a run: its page cache is nobody's in particular."""
+def initrd_file(directory, **more):
+    """One for all guests of a run: its page cache is nobody's in particular. `more`: names of other files, and where they are."""
     module, = list(pathlib.Path("/usr/lib/uml/modules").glob("*/kernel/drivers/virtio/virtio_balloon.ko"))[-1:]
     path = pathlib.Path(directory) / "initrd.gz"
-    path.write_bytes(initramfs.build("/bin/busybox", PEER / "init", {"mod/virtio_balloon.ko": module, "bin/inside": INSIDE}))
+    path.write_bytes(initramfs.build("/bin/busybox", PEER / "init", {"mod/virtio_balloon.ko": module, "bin/inside": INSIDE, **more}))
     return path
 
 

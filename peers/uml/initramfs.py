@@ -12,7 +12,7 @@ import sys
 
 APPLETS = ("sh awk cat cut date dd dmesg echo free grep head insmod ls md5sum mkdir mount poweroff rm rmmod sed seq sleep "
            "stty sync tail test tr true uname wc").split()
-DIRECTORIES = ("bin", "dev", "mod", "proc", "sys", "tmp")
+DIRECTORIES = ("bin", "dev", "lib", "mod", "proc", "sys", "tmp")
 
 
 class Archive:
