@@ -4,8 +4,10 @@
 #	fuzz NAME "$@"
 #
 # The target is every .c of fuzz/NAME/, linked with the library, all under libFuzzer, AddressSanitizer and
-# UndefinedBehaviorSanitizer. fuzz/NAME/corpus/ holds the inputs that are kept; new ones gather in build-fuzz/corpus-NAME/.
+# UndefinedBehaviorSanitizer. What is fuzzed beside the library is named before: with=(FILE.c.. -lLIBRARY.. -IDIR..).
+# fuzz/NAME/corpus/ holds the inputs that are kept; new ones gather in build-fuzz/corpus-NAME/.
 # Seconds: the argument, or PAGEHINT_FUZZ_SECONDS, or 60. Cases: the corpus once more, and new inputs.
+with=()
 
 # fuzz NAME [SECONDS] [LIBFUZZER_OPTION..]
 fuzz() {
@@ -21,17 +23,38 @@ fuzz() {
 	python3 tools/count.py --stages "$stages"
 }
 
+# fuzz_all [SECONDS] : every target, for its share of the seconds (the argument, or PAGEHINT_FUZZ_SECONDS, or ten minutes)
+fuzz_all() {
+	local seconds=${1:-${PAGEHINT_FUZZ_SECONDS:-600}} name names=() share stages=build/fuzz-all.stages
+	for name in fuzz/*.sh; do names+=("$(basename "$name" .sh)"); done
+	share=$((seconds / ${#names[@]}))
+	[ $share -gt 0 ] || share=1
+	mkdir -p build
+	: >"$stages"
+	for name in "${names[@]}"; do
+		printf '\n== fuzz %s, %s s\n' "$name" $share
+		rm -f "build/fuzz-$name.stages"
+		bash "fuzz/$name.sh" $share || true # it is counted below
+		[ -s "build/fuzz-$name.stages" ] || echo "failed fuzz-$name" >"build/fuzz-$name.stages"
+		cat "build/fuzz-$name.stages" >>"$stages"
+	done
+	printf '\n== all targets\n'
+	python3 tools/count.py --stages "$stages"
+}
+
 fuzz_build() {
 	local dir=build-fuzz again=()
-	[ ! -f $dir/build.ninja ] || again=(--reconfigure)
 	mkdir -p $dir
-	CC=clang CXX=clang++ meson setup "${again[@]}" -Dbuildtype=debugoptimized -Db_sanitize=address,undefined \
-		-Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link -Dc_link_args= -Ddefault_library=static -Dman=disabled \
-		-Dtests=disabled -Dbench=disabled $dir >$dir/setup.log 2>&1 || { cat $dir/setup.log; return 1; }
+	if [ ! $dir/build.ninja -nt tools/fuzz.sh ]; then # else ninja sees by itself to what has changed
+		[ ! -f $dir/build.ninja ] || again=(--reconfigure)
+		CC=clang CXX=clang++ meson setup "${again[@]}" -Dbuildtype=debugoptimized -Db_sanitize=address,undefined \
+			-Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link -Dc_link_args= -Ddefault_library=static -Dman=disabled \
+			-Dtests=disabled -Dbench=disabled $dir >$dir/setup.log 2>&1 || { cat $dir/setup.log; return 1; }
+	fi
 	ninja -C $dir -j "${JOBS:-$(nproc)}" --quiet lib/libpagehint-core.a || return 1
 	clang -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -g -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=all -Iinclude -Ilib -Itests "fuzz/$1"/*.c $dir/lib/libpagehint-core.a -lpthread \
-		-o "$dir/fuzz-$1"
+		-fno-sanitize-recover=all -Iinclude -Ilib -Itests -Ifuzz "fuzz/$1"/*.c "${with[@]}" \
+		$dir/lib/libpagehint-core.a -lpthread -o "$dir/fuzz-$1"
 }
 
 # fuzz_case NAME CASE LIBFUZZER_OPTION.. : one run; an input that fails is left in build/
