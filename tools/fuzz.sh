@@ -5,7 +5,7 @@
 #
 # The target is every .c of fuzz/NAME/, linked with the library, all under libFuzzer, AddressSanitizer and
 # UndefinedBehaviorSanitizer. What is fuzzed beside the library is named before: with=(FILE.c.. -lLIBRARY.. -IDIR..).
-# fuzz/NAME/corpus/ holds the inputs that are kept; new ones gather in build-fuzz/corpus-NAME/.
+# fuzz/NAME/corpus/ holds the inputs that are kept; new ones gather in build-fuzz/corpus-NAME/. fuzz/NAME/words: libFuzzer's dictionary.
 # Seconds: the argument, or PAGEHINT_FUZZ_SECONDS, or 60. Cases: the corpus once more, and new inputs.
 with=()
 
@@ -61,6 +61,7 @@ fuzz_build() {
 fuzz_case() {
 	local name=$1 what=$2 word=failed execs found=build-fuzz/corpus-$1
 	shift 2
+	[ ! -f "fuzz/$name/words" ] || set -- "$@" "-dict=fuzz/$name/words"
 	mkdir -p "$found"
 	if UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 "build-fuzz/fuzz-$name" -print_final_stats=1 -timeout=10 \
 		-rss_limit_mb=1024 "-artifact_prefix=build/fuzz-$name-" "$@" "$found" "fuzz/$name/corpus" \
