@@ -4,10 +4,12 @@
 #	fuzz NAME "$@"
 #
 # The target is every .c of fuzz/NAME/, linked with the library, all under libFuzzer, AddressSanitizer and
-# UndefinedBehaviorSanitizer. What is fuzzed beside the library is named before: with=(FILE.c.. -lLIBRARY.. -IDIR..).
+# UndefinedBehaviorSanitizer. What it needs beside the library is named before: with=(FILE.c.. -lLIBRARY.. -IDIR..), and what
+# libFuzzer is to be told: limits=(-OPTION..).
 # fuzz/NAME/corpus/ holds the inputs that are kept; new ones gather in build-fuzz/corpus-NAME/. fuzz/NAME/words: libFuzzer's dictionary.
 # Seconds: the argument, or PAGEHINT_FUZZ_SECONDS, or 60. Cases: the corpus once more, and new inputs.
 with=()
+limits=()
 
 # fuzz NAME [SECONDS] [LIBFUZZER_OPTION..]
 fuzz() {
@@ -64,7 +66,7 @@ fuzz_case() {
 	[ ! -f "fuzz/$name/words" ] || set -- "$@" "-dict=fuzz/$name/words"
 	mkdir -p "$found"
 	if UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 "build-fuzz/fuzz-$name" -print_final_stats=1 -timeout=10 \
-		-rss_limit_mb=1024 "-artifact_prefix=build/fuzz-$name-" "$@" "$found" "fuzz/$name/corpus" \
+		-rss_limit_mb=1024 "${limits[@]}" "-artifact_prefix=build/fuzz-$name-" "$@" "$found" "fuzz/$name/corpus" \
 		>"build/fuzz-$name-$what.log" 2>&1; then
 		word=passed
 	else
