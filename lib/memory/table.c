@@ -31,10 +31,11 @@ static void unlock(struct ph_table *t)
 	atomic_store_explicit(&t->locked, 0, memory_order_release);
 }
 
+/* NULL: no region ever has this id. Tag 0 marks slots that belong to nobody, so an id that has it would find one. */
 static struct ph_slot *slot_of(struct ph_table *t, uint64_t id)
 {
 	uint64_t i = id & ((1u << SLOT_BITS) - 1);
-	return i < t->max ? &t->slots[i] : NULL;
+	return i < t->max && tag_of(id) != 0 ? &t->slots[i] : NULL;
 }
 
 /* ---- orders ---- */
@@ -209,7 +210,7 @@ static int add_locked(struct ph_table *t, const struct ph_region *r, uint32_t pi
 	if (slot == t->max)
 		return -ENOSPC;
 	t->sequence++;
-	if ((uint32_t)t->sequence == 0) /* tag 0 marks what belongs to nobody */
+	if ((uint32_t)t->sequence == 0) /* tag 0 is nobody's */
 		t->sequence++;
 	uint64_t id = t->sequence << SLOT_BITS | slot;
 	uint32_t at = starts_before(t, order_at(t, atomic_load(&t->version)), r->frame);

@@ -181,12 +181,11 @@ int ph_pager_new_with(const struct pagehint_pager_opts *opts, const struct ph_sy
 
 int pagehint_pager_new(const struct pagehint_pager_opts *opts, struct pagehint_pager **ret_pager)
 {
-	return ph_pager_new_with(opts,
-				 opts != NULL && opts->struct_size >= sizeof(uint64_t) + sizeof(opts->map) &&
-						 opts->map != NULL
-					 ? ph_map_sys(opts->map)
-					 : &ph_sys_real,
-				 ret_pager);
+	struct pagehint_pager_opts o;
+	int r = PH_OPTS_IN(o, opts);
+	if (r < 0)
+		return r;
+	return ph_pager_new_with(opts, o.map != NULL ? ph_map_sys(o.map) : &ph_sys_real, ret_pager);
 }
 
 #define NOT_SETTLED (PH_SET(PH_INFLIGHT) | PH_SET(PH_CLEARING) | PH_SET(PH_ABSENT))

@@ -1,5 +1,5 @@
 /*
- * zone_oracle: a zone in the open, one byte a frame, and what the reporter does to it; for zone_test.c alone.
+ * zone_oracle: a zone in the open, one byte a frame, and what the reporter does to it; for zone_ops.h alone.
  */
 #ifndef TESTS_MODEL_ZONE_ORACLE_H
 #define TESTS_MODEL_ZONE_ORACLE_H
@@ -15,8 +15,14 @@
 #include "alloc/harvest.h"
 #include "support/chance.h"
 
+#ifndef SECTIONS
 #define SECTIONS 3u
+#endif
+/* frames FIRST .. FRAMES - 1 are looked after; those before are never present */
+#ifndef FRAMES
+#define FIRST UINT64_C(0)
 #define FRAMES (SECTIONS * PAGEHINT_SECTION_FRAMES)
+#endif
 #define MAX_BLOCKS 4096u
 #define CACHES 3u
 
@@ -50,7 +56,7 @@ static void line(void *ctx, const char *text)
 static uint64_t count(uint8_t what)
 {
 	uint64_t n = 0;
-	for (uint32_t i = 0; i < FRAMES; i++)
+	for (uint64_t i = FIRST; i < FRAMES; i++)
 		n += m.state[i] == what;
 	return n;
 }
@@ -107,7 +113,7 @@ static void op_harvest(void)
 	struct pagehint_harvested got;
 	int ladder = (m.flags & PAGEHINT_ZONE_LADDER) != 0;
 	uint32_t g = (uint32_t)m.granule, orders[] = { g, g, g + 1, g + 7, 0, 4, 7 };
-	uint64_t from = rnd(2) ? 0 : rnd(FRAMES);
+	uint64_t from = rnd(2) ? 0 : FIRST + rnd(FRAMES - FIRST);
 	while (m.n_isolated > 30)
 		release_one();
 	struct pagehint_harvest ask = {

@@ -1,6 +1,6 @@
 /*
  * chance: the numbers of a model test, from a seed that can be had again, and a condition that names it when it is not so.
- * The including file has `m.seed` and `m.round`.
+ * The including file has `m.seed` and `m.round`. The fuzzer, whose input says both, defines REQUIRE and rnd itself before it includes this.
  */
 #ifndef TESTS_SUPPORT_CHANCE_H
 #define TESTS_SUPPORT_CHANCE_H
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifndef REQUIRE
 #define REQUIRE(cond)                                                                                           \
 	do {                                                                                                    \
 		if (!(cond)) {                                                                                  \
@@ -27,5 +28,6 @@ static inline uint64_t rnd(uint64_t n)
 	state ^= state << 17;
 	return (state >> 11) % n;
 }
+#endif
 
 #endif

@@ -156,7 +156,12 @@ static void test_clients(void **context)
 	turn(&clients);
 	assert_int_equal(read(fd, text, sizeof(text)), 6);
 	assert_memory_equal(text, "onetwo", 6);
-	assert_int_equal(write(web, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27), 27);
+	/* nothing hides behind a zero byte, and an empty line has none */
+	assert_int_equal(write(fd, "ee\none\0two\n\0\n", 13), 13);
+	turn(&clients);
+	assert_int_equal(read(fd, text, sizeof(text)), 7);
+	assert_memory_equal(text, "three\1\1", 7);
+	assert_int_equal(write(web, "GET / HTTP/1.1\r\nHost: x\r\n\0\n\r\n", 29), 29);
 	turn(&clients);
 	assert_int_equal(read(web, text, sizeof(text)), 7);
 	assert_int_equal(read(web, text, sizeof(text)), 0); /* and the end */
@@ -164,7 +169,7 @@ static void test_clients(void **context)
 	assert_int_equal(write(flood, text, sizeof(text)), sizeof(text)); /* no line is that long */
 	turn(&clients);
 	assert_int_equal(clients.places[2].fd, -1);
-	assert_int_equal(lines, 3);
+	assert_int_equal(lines, 6);
 	clients_close(&clients);
 	close(fd);
 	close(web);

@@ -248,6 +248,27 @@ static void test_lookups(void **state)
 	assert_int_equal(pagehint_map_next(f->map, 1000, NULL), -EINVAL);
 }
 
+static void refuse_all(struct pagehint_map *map)
+{
+	for (uint64_t never = 0; never < 8; never++) {
+		uint64_t in_flight = 9;
+		assert_int_equal(pagehint_map_pin(map, never, &in_flight), -ERANGE);
+		assert_int_equal(in_flight, 9);
+		assert_int_equal(pagehint_map_unpin(map, never), -ERANGE);
+		assert_int_equal(pagehint_map_remove(map, never), -ERANGE);
+	}
+}
+
+static void test_ids_that_were_never_given(void **state)
+{
+	struct fixture *f = *state;
+	refuse_all(f->map); /* a place that nobody had yet */
+	uint64_t id = added(f->map, 0, f->memory, 4096);
+	refuse_all(f->map);
+	assert_int_equal(pagehint_map_remove(f->map, id), 0);
+	refuse_all(f->map);
+}
+
 static void test_room_and_ids(void **state)
 {
 	struct fixture *f = *state;
@@ -365,6 +386,7 @@ int main(void)
 		cmocka_unit_test(test_simulated_host_pages),
 		cmocka_unit_test_setup_teardown(test_overlaps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lookups, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_ids_that_were_never_given, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_room_and_ids, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_remove_with_a_discard_inside, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_pins, set_up, tear_down),

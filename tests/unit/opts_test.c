@@ -2,9 +2,20 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/opts.h"
 
 #include <cmocka.h>
+
+#include <pagehint/bitmap.h>
+#include <pagehint/flush.h>
+#include <pagehint/host.h>
+#include <pagehint/map.h>
+#include <pagehint/pager.h>
+#include <pagehint/vhost.h>
+#include <pagehint/zone.h>
 
 /* one with each kind of prefix */
 struct wide {
@@ -129,12 +140,42 @@ static void test_out_every_size(void **state)
 	assert_int_equal(PH_OPTS_OUT((struct wide *)NULL, from), -EINVAL);
 }
 
+/* Whatever takes options: of a size that cannot be, nothing behind the size is read, though a pointer should stand there. */
+static void test_a_lie_is_not_followed(void **state)
+{
+	static const uint64_t sizes[] = { 0, 7, PH_OPTS_MAX + 1, UINT64_MAX };
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)state;
+	assert_true(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+	void *opts = pages + page - 8;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		int wanted = sizes[i] < 8 ? -EINVAL : -E2BIG;
+		struct pagehint_pager *pager = NULL;
+		struct pagehint_vhost *vhost = NULL;
+		struct pagehint_zone *zone = NULL;
+		struct pagehint_map *map = NULL;
+		struct pagehint_bitmap *bitmap = NULL;
+		struct pagehint_flush *flush = NULL;
+		struct pagehint_backend *backend = NULL;
+		memcpy(opts, &sizes[i], 8);
+		assert_int_equal(pagehint_pager_new(opts, &pager), wanted);
+		assert_int_equal(pagehint_vhost_new(opts, &vhost), wanted);
+		assert_int_equal(pagehint_zone_new(opts, &zone), wanted);
+		assert_int_equal(pagehint_map_new(opts, &map), wanted);
+		assert_int_equal(pagehint_bitmap_new(opts, &bitmap), wanted);
+		assert_int_equal(pagehint_flush_new(opts, &flush), wanted);
+		assert_int_equal(pagehint_null_new(opts, &backend), wanted);
+	}
+	munmap(pages, 2 * page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_null),          cmocka_unit_test(test_in_every_size),
 		cmocka_unit_test(test_in_native_prefix), cmocka_unit_test(test_in_absurd_size),
-		cmocka_unit_test(test_out_every_size),
+		cmocka_unit_test(test_out_every_size),   cmocka_unit_test(test_a_lie_is_not_followed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,13 @@ static void take_line(struct clients *clients, struct client *c, const char *lin
 	send_answer(c);
 }
 
+/* What is no text becomes a line that means nothing: what follows a zero byte must not be hidden by it. */
+static void refuse_zeros(char *line, size_t n)
+{
+	if (memchr(line, 0, n) != NULL)
+		memcpy(line, "\001", 2);
+}
+
 /* The whole lines that are here, one after the other, as long as their answers are taken. */
 static void take_lines(struct clients *clients, struct client *c)
 {
@@ -104,6 +111,7 @@ static void take_lines(struct clients *clients, struct client *c)
 		while (n > 0 && line[n - 1] == '\r')
 			n--;
 		line[n] = 0;
+		refuse_zeros(line, n);
 		c->have -= used;
 		memmove(c->line, c->line + used, c->have);
 		take_line(clients, c, line);

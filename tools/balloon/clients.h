@@ -34,7 +34,10 @@ struct client {
 struct clients {
 	struct client places[CLIENTS_MAX];
 	void *ctx;
-	/* A line without its end. Returns the answer, from malloc; NULL: no memory, the client is let go. */
+	/*
+	 * A line without its end; one that holds a zero byte is told as "\001". Returns the answer, from malloc; NULL: no memory, the
+	 * client is let go.
+	 */
 	char *(*answer)(void *ctx, enum client_kind kind, const char *line);
 };
 

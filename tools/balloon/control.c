@@ -37,19 +37,20 @@ static int number(struct json_object *request, const char *name, uint64_t most, 
 		return -ENOENT;
 	if (!json_object_is_type(value, json_type_int))
 		return -EINVAL;
-	int64_t n = json_object_get_int64(value);
-	if (n < 0 || (uint64_t)n > most)
+	if (json_object_get_int64(value) < 0 || json_object_get_uint64(value) > most)
 		return -EINVAL;
-	*ret_n = (uint64_t)n;
+	*ret_n = json_object_get_uint64(value);
 	return 0;
 }
 
+/* A word; what holds a zero byte (\u0000) is none, however it begins. */
 static const char *text(struct json_object *request, const char *name)
 {
 	struct json_object *value;
-	return json_object_object_get_ex(request, name, &value) && json_object_is_type(value, json_type_string)
-		       ? json_object_get_string(value)
-		       : "";
+	if (!json_object_object_get_ex(request, name, &value) || !json_object_is_type(value, json_type_string))
+		return "";
+	const char *word = json_object_get_string(value);
+	return strlen(word) == (size_t)json_object_get_string_len(value) ? word : "";
 }
 
 static int do_target(struct engine *engine, struct json_object *request, struct json_object *answer)
