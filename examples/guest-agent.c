@@ -8,6 +8,7 @@
  *
  * usage: guest-agent            plays a short day of a guest, and fails when memory does not go and come as it should
  */
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
  *
  * What the host holds is asked of the host (fstat), not of the library.
  */
+#define _GNU_SOURCE 1
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

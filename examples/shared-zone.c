@@ -7,6 +7,7 @@
  * What it shows, in this order: soft reclaim (what is free leaves the host, and may be allocated again at once), a hard limit (what
  * the host holds the guest cannot have), and the way back. What the guest keeps stays as it was, and what comes back is zero.
  */
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,6 @@
-"""Installs the build into a directory of its own and compiles against that, as a stranger's project would."""
+"""Installs the build into a directory of its own and compiles against that, as a stranger's project would.
+
+Where BUILD is no build directory it is such a tree already: unpacked packages."""
 import contextlib
 import os
 import pathlib
@@ -13,9 +15,8 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
 class Installed:
-    def __init__(self, build, where):
-        self.where = pathlib.Path(where)
-        subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", where], check=True)
+    def __init__(self, where):
+        self.where = pathlib.Path(where).resolve()
         pc = list(self.where.rglob("pagehint.pc"))
         if len(pc) != 1:
             raise SystemExit(f"{len(pc)} files pagehint.pc were installed, 1 was expected")
@@ -23,7 +24,8 @@ class Installed:
         # a destdir is a sysroot: pkg-config then finds what the .pc file says below it; what others installed is where it always is
         system = subprocess.run(["pkg-config", "--variable", "pc_path", "pkg-config"], check=True, capture_output=True, text=True)
         path = f"{pc[0].parent}:{system.stdout.strip()}"
-        self.env = dict(os.environ, PKG_CONFIG_LIBDIR=path, PKG_CONFIG_SYSROOT_DIR=str(where),
+        self.env = dict(os.environ, PKG_CONFIG_LIBDIR=path, PKG_CONFIG_SYSROOT_DIR=str(self.where),
+                        PKG_CONFIG_ALLOW_SYSTEM_CFLAGS="1", PKG_CONFIG_ALLOW_SYSTEM_LIBS="1", # /usr, but below the sysroot
                         LD_LIBRARY_PATH=str(self.libdir))
 
     def flags(self, *args, package="pagehint"):
@@ -53,4 +55,8 @@ def run(command, **more):
 @contextlib.contextmanager
 def installed(build):
     with tempfile.TemporaryDirectory(prefix="pagehint-consumer-") as directory:
-        yield Installed(build, pathlib.Path(directory) / "root"), pathlib.Path(directory)
+        root = pathlib.Path(build)
+        if (root / "meson-info").is_dir():
+            root = pathlib.Path(directory) / "root"
+            subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", root], check=True)
+        yield Installed(root), pathlib.Path(directory)
