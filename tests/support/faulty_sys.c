@@ -64,78 +64,84 @@ static int mapped(void *ctx, int r, size_t length)
 	return r;
 }
 
+static const struct ph_sys *below(void *ctx)
+{
+	return ((struct faulty_sys *)ctx)->below;
+}
+
+#define BELOW below(ctx)->ctx
 /* [function] a call that changes no account: its parameters, and how they are handed on */
 #define PLAIN(type, function, call, parameters, ...)                                 \
 	static type f_##function parameters                                          \
 	{                                                                            \
 		int error = strikes(ctx, call);                                      \
-		return error != 0 ? (type)error : ph_sys_real.function(__VA_ARGS__); \
+		return error != 0 ? (type)error : below(ctx)->function(__VA_ARGS__); \
 	}
 /* [function] a call that opens a descriptor */
 #define OPENS(function, call, parameters, ...)                                              \
 	static int f_##function parameters                                                  \
 	{                                                                                   \
 		int error = strikes(ctx, call);                                             \
-		return error != 0 ? error : opened(ctx, ph_sys_real.function(__VA_ARGS__)); \
+		return error != 0 ? error : opened(ctx, below(ctx)->function(__VA_ARGS__)); \
 	}
 /* [function] a call that maps `length` bytes */
 #define MAPS(function, call, parameters, ...)                                                       \
 	static int f_##function parameters                                                          \
 	{                                                                                           \
 		int error = strikes(ctx, call);                                                     \
-		return error != 0 ? error : mapped(ctx, ph_sys_real.function(__VA_ARGS__), length); \
+		return error != 0 ? error : mapped(ctx, below(ctx)->function(__VA_ARGS__), length); \
 	}
 
-PLAIN(int64_t, getpid, FAULTY_GETPID, (void *ctx), NULL)
-PLAIN(int64_t, clock_ns, FAULTY_CLOCK, (void *ctx), NULL)
-PLAIN(int, madvise, FAULTY_MADVISE, (void *ctx, void *addr, size_t length, int advice), NULL, addr, length, advice)
+PLAIN(int64_t, getpid, FAULTY_GETPID, (void *ctx), BELOW)
+PLAIN(int64_t, clock_ns, FAULTY_CLOCK, (void *ctx), BELOW)
+PLAIN(int, madvise, FAULTY_MADVISE, (void *ctx, void *addr, size_t length, int advice), BELOW, addr, length, advice)
 PLAIN(int64_t, process_madvise, FAULTY_PROCESS_MADVISE,
-      (void *ctx, int pidfd, const struct iovec *iov, size_t n, int advice), NULL, pidfd, iov, n, advice)
-OPENS(pidfd_open, FAULTY_PIDFD_OPEN, (void *ctx, int64_t pid), NULL, pid)
-PLAIN(int, mincore, FAULTY_MINCORE, (void *ctx, void *addr, size_t length, unsigned char *in_core), NULL, addr, length,
+      (void *ctx, int pidfd, const struct iovec *iov, size_t n, int advice), BELOW, pidfd, iov, n, advice)
+OPENS(pidfd_open, FAULTY_PIDFD_OPEN, (void *ctx, int64_t pid), BELOW, pid)
+PLAIN(int, mincore, FAULTY_MINCORE, (void *ctx, void *addr, size_t length, unsigned char *in_core), BELOW, addr, length,
       in_core)
-PLAIN(int, fallocate, FAULTY_FALLOCATE, (void *ctx, int fd, int mode, uint64_t offset, uint64_t length), NULL, fd, mode,
-      offset, length)
-PLAIN(int, mmap_fixed_anon, FAULTY_MMAP_FIXED_ANON, (void *ctx, void *addr, size_t length), NULL, addr, length)
-OPENS(open, FAULTY_OPEN, (void *ctx, const char *path, int flags), NULL, path, flags)
-PLAIN(int64_t, read, FAULTY_READ, (void *ctx, int fd, void *buffer, size_t length), NULL, fd, buffer, length)
-PLAIN(int64_t, pread, FAULTY_PREAD, (void *ctx, int fd, void *buffer, size_t length, uint64_t offset), NULL, fd, buffer,
-      length, offset)
-PLAIN(int64_t, lseek, FAULTY_LSEEK, (void *ctx, int fd, int64_t offset, int whence), NULL, fd, offset, whence)
-PLAIN(int, fstat, FAULTY_FSTAT, (void *ctx, int fd, struct stat *st), NULL, fd, st)
-PLAIN(int, fstatfs, FAULTY_FSTATFS, (void *ctx, int fd, struct statfs *st), NULL, fd, st)
-PLAIN(int64_t, page_size, FAULTY_PAGE_SIZE, (void *ctx), NULL)
-PLAIN(int, poll_pri, FAULTY_POLL_PRI, (void *ctx, int fd), NULL, fd)
-PLAIN(int, poll_in, FAULTY_POLL_IN, (void *ctx, int fd), NULL, fd)
-OPENS(userfaultfd, FAULTY_USERFAULTFD, (void *ctx, int flags), NULL, flags)
-PLAIN(int, mprotect_none, FAULTY_MPROTECT_NONE, (void *ctx, void *addr, size_t length), NULL, addr, length)
-MAPS(map_shared, FAULTY_MAP_SHARED, (void *ctx, int fd, size_t length, uint64_t offset, void **ret_addr), NULL, fd,
+PLAIN(int, fallocate, FAULTY_FALLOCATE, (void *ctx, int fd, int mode, uint64_t offset, uint64_t length), BELOW, fd,
+      mode, offset, length)
+PLAIN(int, mmap_fixed_anon, FAULTY_MMAP_FIXED_ANON, (void *ctx, void *addr, size_t length), BELOW, addr, length)
+OPENS(open, FAULTY_OPEN, (void *ctx, const char *path, int flags), BELOW, path, flags)
+PLAIN(int64_t, read, FAULTY_READ, (void *ctx, int fd, void *buffer, size_t length), BELOW, fd, buffer, length)
+PLAIN(int64_t, pread, FAULTY_PREAD, (void *ctx, int fd, void *buffer, size_t length, uint64_t offset), BELOW, fd,
+      buffer, length, offset)
+PLAIN(int64_t, lseek, FAULTY_LSEEK, (void *ctx, int fd, int64_t offset, int whence), BELOW, fd, offset, whence)
+PLAIN(int, fstat, FAULTY_FSTAT, (void *ctx, int fd, struct stat *st), BELOW, fd, st)
+PLAIN(int, fstatfs, FAULTY_FSTATFS, (void *ctx, int fd, struct statfs *st), BELOW, fd, st)
+PLAIN(int64_t, page_size, FAULTY_PAGE_SIZE, (void *ctx), BELOW)
+PLAIN(int, poll_pri, FAULTY_POLL_PRI, (void *ctx, int fd), BELOW, fd)
+PLAIN(int, poll_in, FAULTY_POLL_IN, (void *ctx, int fd), BELOW, fd)
+OPENS(userfaultfd, FAULTY_USERFAULTFD, (void *ctx, int flags), BELOW, flags)
+PLAIN(int, mprotect_none, FAULTY_MPROTECT_NONE, (void *ctx, void *addr, size_t length), BELOW, addr, length)
+MAPS(map_shared, FAULTY_MAP_SHARED, (void *ctx, int fd, size_t length, uint64_t offset, void **ret_addr), BELOW, fd,
      length, offset, ret_addr)
-OPENS(memfd, FAULTY_MEMFD, (void *ctx, const char *name, uint64_t length), NULL, name, length)
+OPENS(memfd, FAULTY_MEMFD, (void *ctx, const char *name, uint64_t length), BELOW, name, length)
 PLAIN(int64_t, send, FAULTY_SEND, (void *ctx, int fd, const void *buffer, size_t length, const int *fds, uint32_t n),
-      NULL, fd, buffer, length, fds, n)
-PLAIN(int, nonblock, FAULTY_NONBLOCK, (void *ctx, int fd), NULL, fd)
-OPENS(epoll_new, FAULTY_EPOLL_NEW, (void *ctx), NULL)
-PLAIN(int, epoll_set, FAULTY_EPOLL_SET, (void *ctx, int epoll, int op, int fd, uint32_t events, uint64_t data), NULL,
+      BELOW, fd, buffer, length, fds, n)
+PLAIN(int, nonblock, FAULTY_NONBLOCK, (void *ctx, int fd), BELOW, fd)
+OPENS(epoll_new, FAULTY_EPOLL_NEW, (void *ctx), BELOW)
+PLAIN(int, epoll_set, FAULTY_EPOLL_SET, (void *ctx, int epoll, int op, int fd, uint32_t events, uint64_t data), BELOW,
       epoll, op, fd, events, data)
-PLAIN(int, epoll_look, FAULTY_EPOLL_LOOK, (void *ctx, int epoll, struct epoll_event *events, int max), NULL, epoll,
+PLAIN(int, epoll_look, FAULTY_EPOLL_LOOK, (void *ctx, int epoll, struct epoll_event *events, int max), BELOW, epoll,
       events, max)
-PLAIN(int64_t, write, FAULTY_WRITE, (void *ctx, int fd, const void *buffer, size_t length), NULL, fd, buffer, length)
-PLAIN(int64_t, ioctl, FAULTY_IOCTL, (void *ctx, int fd, unsigned long request, void *arg), NULL, fd, request, arg)
-MAPS(map_file, FAULTY_MAP_FILE, (void *ctx, int fd, size_t length, void **ret_addr), NULL, fd, length, ret_addr)
-OPENS(open_within, FAULTY_OPEN_WITHIN, (void *ctx, const char *path, int flags, int64_t timeout_ns), NULL, path, flags,
+PLAIN(int64_t, write, FAULTY_WRITE, (void *ctx, int fd, const void *buffer, size_t length), BELOW, fd, buffer, length)
+PLAIN(int64_t, ioctl, FAULTY_IOCTL, (void *ctx, int fd, unsigned long request, void *arg), BELOW, fd, request, arg)
+MAPS(map_file, FAULTY_MAP_FILE, (void *ctx, int fd, size_t length, void **ret_addr), BELOW, fd, length, ret_addr)
+OPENS(open_within, FAULTY_OPEN_WITHIN, (void *ctx, const char *path, int flags, int64_t timeout_ns), BELOW, path, flags,
       timeout_ns)
 
 static int f_close(void *ctx, int fd)
 {
-	int error = strikes(ctx, FAULTY_CLOSE), r = ph_sys_real.close(NULL, fd);
+	int error = strikes(ctx, FAULTY_CLOSE), r = below(ctx)->close(BELOW, fd);
 	atomic_fetch_sub(&((struct faulty_sys *)ctx)->fds, 1);
 	return error != 0 ? error : r;
 }
 
 static void *f_map_memory(void *ctx, size_t length)
 {
-	void *p = strikes(ctx, FAULTY_MAP_MEMORY) != 0 ? NULL : ph_sys_real.map_memory(NULL, length);
+	void *p = strikes(ctx, FAULTY_MAP_MEMORY) != 0 ? NULL : below(ctx)->map_memory(BELOW, length);
 	(void)mapped(ctx, p == NULL, length);
 	return p;
 }
@@ -143,7 +149,7 @@ static void *f_map_memory(void *ctx, size_t length)
 static void f_unmap_memory(void *ctx, void *addr, size_t length)
 {
 	atomic_fetch_sub(&((struct faulty_sys *)ctx)->mapped, (int64_t)length);
-	ph_sys_real.unmap_memory(NULL, addr, length);
+	below(ctx)->unmap_memory(BELOW, addr, length);
 }
 
 static int64_t f_receive(void *ctx, int fd, void *buffer, size_t length, int *fds, uint32_t max_fds, uint32_t *ret_fds)
@@ -151,7 +157,7 @@ static int64_t f_receive(void *ctx, int fd, void *buffer, size_t length, int *fd
 	int error = strikes(ctx, FAULTY_RECEIVE);
 	if (error != 0)
 		return error;
-	int64_t r = ph_sys_real.receive(NULL, fd, buffer, length, fds, max_fds, ret_fds);
+	int64_t r = below(ctx)->receive(BELOW, fd, buffer, length, fds, max_fds, ret_fds);
 	atomic_fetch_add(&((struct faulty_sys *)ctx)->fds, r >= 0 ? (int64_t)*ret_fds : 0);
 	return r;
 }
@@ -159,6 +165,7 @@ static int64_t f_receive(void *ctx, int fd, void *buffer, size_t length, int *fd
 void faulty_sys_init(struct faulty_sys *f, int (*strike)(void *ctx, enum faulty_call call), void *ctx)
 {
 	memset(f, 0, sizeof(*f));
+	f->below = &ph_sys_real;
 	f->strike = strike;
 	f->ctx = ctx;
 	f->sys = (struct ph_sys) {

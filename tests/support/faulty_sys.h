@@ -52,7 +52,8 @@ enum faulty_call {
 };
 
 struct faulty_sys {
-	struct ph_sys sys; /* to hand out; its ctx is this struct, which must stay where it is */
+	struct ph_sys sys;          /* to hand out; its ctx is this struct, which must stay where it is */
+	const struct ph_sys *below; /* the real one, unless a test sets another after init */
 	int (*strike)(void *ctx, enum faulty_call call);
 	void *ctx;
 	_Atomic uint64_t calls[FAULTY_CALLS];
