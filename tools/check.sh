@@ -93,7 +93,7 @@ before=("${fixed[@]}")
 CC=clang CXX=clang++ stage asan compile asan -Db_sanitize=address,undefined -Db_lundef=false -Dbench=disabled &&
 	tested asan-tests asan testlog --timeout-multiplier 4 $plain
 stage tsan prepare tsan -Db_sanitize=thread -Dbench=disabled &&
-	only tsan-tests tsan testlog "concurrency" --timeout-multiplier 6
+	only tsan-tests tsan testlog "concurrency soak" --timeout-multiplier 6
 
 echo
 mapfile -t counted <"$logs"

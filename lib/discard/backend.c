@@ -103,6 +103,9 @@ int ph_backend_new_with(const struct pagehint_backend_ops *ops, void *ctx, const
 		how.frame_shift = 12;
 	if (!ops_are_whole(&table) || how.frame_shift < 12 || how.frame_shift > 30 || how.flags != 0)
 		return -EINVAL;
+	int64_t pid = sys->getpid(sys->ctx); /* who cannot tell its process would take itself for a fork, for ever */
+	if (pid < 0)
+		return (int)pid;
 	struct pagehint_backend *backend = allocate(&table);
 	if (backend == NULL)
 		return -ENOMEM;
@@ -114,7 +117,7 @@ int ph_backend_new_with(const struct pagehint_backend_ops *ops, void *ctx, const
 	backend->gate = how.gate;
 	backend->hooks = hooks;
 	backend->frame_shift = how.frame_shift;
-	backend->pid = sys->getpid(sys->ctx);
+	backend->pid = pid;
 	*ret_backend = backend;
 	return 0;
 }

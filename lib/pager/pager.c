@@ -166,7 +166,7 @@ int ph_pager_new_with(const struct pagehint_pager_opts *opts, const struct ph_sy
 		return -ENOMEM;
 	p->sys = sys;
 	p->pid = sys->getpid(sys->ctx);
-	r = take_opts(p, &o);
+	r = p->pid < 0 ? (int)p->pid : take_opts(p, &o);
 	if (r == 0)
 		r = allocate(p);
 	if (r == 0)

@@ -150,8 +150,8 @@ int ph_uffd_wake(const struct ph_sys *sys, int fd, uint64_t addr, uint64_t bytes
 {
 	struct uffdio_range range = { addr, bytes };
 	int r, tries = 0;
-	do /* a waiter that is not woken waits for ever: a signal must not come between */
+	do /* a waiter that is not woken waits for ever: nothing that passes may come between */
 		r = (int)sys->ioctl(sys->ctx, fd, UFFDIO_WAKE, &range);
-	while (r == -EINTR && ++tries < 16);
+	while (r < 0 && r != -EINVAL && r != -EBADF && ++tries < 16);
 	return r;
 }

@@ -216,14 +216,23 @@ static uint32_t all_gone(struct ph_cycle *cycle, uint64_t now_ns)
 		give_up(cycle, batch, PAGEHINT_WHY_GONE, -ENODEV);
 	if (ended != 0)
 		back_off(cycle, now_ns, 0);
+	cycle->given_up += ended;
 	return ended;
+}
+
+/* An answer to nothing that is in flight: of a batch that was given up, or made up. */
+static void stray(struct ph_cycle *cycle)
+{
+	cycle->counts.strays++;
+	cycle->given_up -= cycle->given_up > 0;
 }
 
 uint32_t ph_cycle_reap(struct ph_cycle *cycle, uint64_t now_ns)
 {
 	uint32_t ended = 0;
-	/* A backend that makes answers up must not keep us here: twice the room is more than an honest one can have. */
-	for (uint32_t i = 0; cycle->queue.in_flight > 0 && i < 2 * cycle->queue.n_slots; i++) {
+	/* A backend that makes answers up must not keep us here: twice the room is more than an honest one can have. What was given
+	 * up is asked for, too: a backend with an answer that nobody takes has room for no other, and cannot be freed. */
+	for (uint32_t i = 0; cycle->queue.in_flight + cycle->given_up > 0 && i < 2 * cycle->queue.n_slots; i++) {
 		uint64_t cookie = 0;
 		uint32_t n = 0;
 		int err = pagehint_backend_reap(cycle->backend, cycle->queue.max_runs, cycle->outcomes, &cookie, &n);
@@ -237,7 +246,7 @@ uint32_t ph_cycle_reap(struct ph_cycle *cycle, uint64_t now_ns)
 		}
 		struct ph_batch *batch = ph_queue_find(&cycle->queue, cookie);
 		if (batch == NULL) {
-			cycle->counts.strays++;
+			stray(cycle);
 			continue;
 		}
 		answered(cycle, batch, n, now_ns);

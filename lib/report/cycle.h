@@ -56,7 +56,8 @@ struct ph_cycle {
 	uint32_t flags; /* PAGEHINT_DISCARD_* */
 	uint32_t order; /* in force */
 	uint32_t begun; /* a look was begun ever */
-	uint32_t reserved;
+	uint32_t
+		given_up; /* batches that were taken for lost with the other side: answers may be lying there all the same */
 };
 
 /* what ph_cycle_look stopped for */

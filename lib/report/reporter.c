@@ -75,12 +75,15 @@ int ph_reporter_new_with(struct pagehint_origin *origin, struct pagehint_backend
 		return err;
 	if (origin->ops.frame_shift != ph_backend_frame_shift(backend))
 		return -EINVAL;
+	int64_t owner = sys->getpid(sys->ctx);
+	if (owner < 0)
+		return (int)owner;
 	uint32_t runs = pagehint_backend_max_runs(backend);
 	struct pagehint_reporter *r = allocate(o.max_in_flight, runs);
 	if (r == NULL)
 		return -ENOMEM;
 	r->sys = sys;
-	r->owner = sys->getpid(sys->ctx);
+	r->owner = owner;
 	ph_pace_init(&r->pace, o.interval_ns, o.rate, o.watermark, o.holdback_intervals, o.backoff_ns,
 		     o.max_bytes_per_step);
 	r->cycle.origin = origin;

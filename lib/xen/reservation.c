@@ -108,7 +108,7 @@ int ph_xen_new_with(const struct pagehint_xen_calls *calls, void *ctx, const str
 	x->ctx = ctx;
 	x->sys = sys;
 	x->pid = sys->getpid(sys->ctx);
-	r = start(x);
+	r = x->pid < 0 ? (int)x->pid : start(x);
 	if (r < 0) {
 		free(x);
 		return r;

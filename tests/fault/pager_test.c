@@ -291,6 +291,8 @@ static void test_waking_and_protecting(void **state)
 	(void)state;
 	for (size_t c = 0; c < sizeof(scenes) / sizeof(scenes[0]); c++) {
 		each_time(&scenes[c], WAKE, -EINTR, 0, 3);
+		each_time(&scenes[c], WAKE, -ENOMEM, 0, 3);
+		each_time(&scenes[c], WAKE, -EAGAIN, 0, 3);
 		each_time(&scenes[c], PROTECT, -EAGAIN, 0, 1);
 		each_time(&scenes[c], PROTECT, -EINTR, 0, 1);
 		each_time(&scenes[c], PROTECT, -ENOMEM, 0, 1);

@@ -105,6 +105,33 @@ static void test_every_call_fails_from_then_on(void **state)
 	}
 }
 
+/*
+ * "Gone" was no more than a hiccup: answers to what was given up are taken all the same, so the backend has room again, everything
+ * is reported, and the handle can be freed without anybody else's help.
+ */
+static void test_answers_to_what_was_given_up(void **state)
+{
+	(void)state;
+	for (int async = 0; async < 2; async++) {
+		struct rig rig;
+		struct pagehint_backend_stats stats = { .struct_size = sizeof(stats) };
+		setup(&rig, async);
+		rig.fake->capacity = 2;
+		rig.fake->silent = (uint32_t)async;
+		rig_run(&rig, 3 * SEC);
+		rig.fake->reap_error = -ENODEV;
+		rig_run(&rig, 10 * SEC);
+		assert_int_equal(rig.model->taken, 0);
+		rig.fake->reap_error = 0;
+		rig.fake->silent = 0;
+		rig_run(&rig, 200 * SEC);
+		assert_int_equal(model_count(rig.model, FRAME_REPORTED), (BLOCKS - BLOCKS / 4 - 2) * BLOCK);
+		assert_int_equal(pagehint_backend_stats(rig.backend, &stats), 0);
+		assert_int_equal(stats.in_flight, 0);
+		rig_stop(&rig);
+	}
+}
+
 static void test_no_memory_for_the_handles(void **state)
 {
 	(void)state;
@@ -142,6 +169,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_call_fails_once),
 		cmocka_unit_test(test_every_call_fails_from_then_on),
+		cmocka_unit_test(test_answers_to_what_was_given_up),
 		cmocka_unit_test(test_no_memory_for_the_handles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-VERBS = ["setup", "build", "demo", "test", "check", "bench", "peers", "fuzz", "package", "format", "abi"]
+VERBS = ["setup", "build", "demo", "test", "check", "bench", "peers", "soak", "fuzz", "package", "format", "abi"]
 
 
 def dev(*args):
@@ -28,6 +28,11 @@ class Dev(unittest.TestCase):
             code, out, _ = dev(kind, "no-such-name")
             self.assertEqual(code, 1, out)
             self.assertIn("no-such-name", out)
+
+    def test_soak_wants_a_time(self):
+        code, out, _ = dev("soak", "soon")
+        self.assertEqual(code, 1)
+        self.assertIn("soon", out)
 
     def test_empty_listings_count(self):
         for kind in ("peers", "fuzz"):

@@ -24,6 +24,8 @@
 #include <pagehint/map.h>
 #include <pagehint/zone.h>
 
+#include "support/ends_link.h"
+
 #define MIB (UINT64_C(1) << 20)
 #define FRAME UINT64_C(4096)
 #define RAM (256 * MIB)
@@ -33,94 +35,16 @@
 
 struct ends {
 	int fd;
-	unsigned char *ram;
 	struct pagehint_map *map;
 	struct pagehint_backend *backend;
-	struct pagehint_device *device;
+	struct ends_link link; /* the device is there */
 	void *virtio_memory, *memory;
 	struct pagehint_virtio *virtio;
 	struct pagehint_driver *driver;
 	struct pagehint_zone *zone;
 	struct pagehint_driver_zone from;
-	uint32_t queue_max[PAGEHINT_BALLOON_Q_COUNT];
-	uint32_t generation;
 	uint64_t hinted; /* frames, as the device heard */
-	uint32_t kicked; /* bit i: queue i has something */
-	uint64_t now;
 };
-
-/* ---- the transport: one end's calls are the other's ---- */
-
-/* The device has work for its embedder: interrupts of queues need no saying here, both ends take turns anyway. */
-static void told(struct ends *e, const struct pagehint_device_work *work)
-{
-	e->generation += (work->events & PAGEHINT_DEVICE_EVENT_CONFIG) != 0;
-}
-
-static uint32_t get_status(void *ctx)
-{
-	return pagehint_device_status(((struct ends *)ctx)->device);
-}
-
-static void set_status(void *ctx, uint32_t status)
-{
-	int r = pagehint_device_set_status(((struct ends *)ctx)->device, status);
-	assert_true(r == 0 || r == -EAGAIN);
-}
-
-static uint64_t get_features(void *ctx)
-{
-	return pagehint_device_features(((struct ends *)ctx)->device);
-}
-
-static void set_features(void *ctx, uint64_t features)
-{
-	assert_int_equal(pagehint_device_set_features(((struct ends *)ctx)->device, features), 0);
-}
-
-static uint32_t queue_max(void *ctx, uint32_t index)
-{
-	return pagehint_device_queue_role(((struct ends *)ctx)->device, index) < 0 ? 0 : 128;
-}
-
-static int queue_setup(void *ctx, const struct pagehint_virtio_queue *queue)
-{
-	struct ends *e = ctx;
-	struct pagehint_device_queue q = {
-		.struct_size = sizeof(q),
-		.desc = e->ram + queue->desc,
-		.driver = e->ram + queue->driver,
-		.device = e->ram + queue->device,
-		.size = queue->size,
-	};
-	if ((pagehint_device_negotiated(e->device) & PAGEHINT_VIRTIO_F_RING_PACKED) != 0)
-		q.base = 0x80008000; /* both at the start, both wrap counters set */
-	return pagehint_device_queue_start(e->device, queue->index, &q);
-}
-
-static void notify(void *ctx, uint32_t index)
-{
-	((struct ends *)ctx)->kicked |= 1u << index;
-}
-
-static uint32_t config_read(void *ctx, uint32_t offset)
-{
-	uint32_t value;
-	assert_int_equal(pagehint_device_config_read(((struct ends *)ctx)->device, offset, &value, 4), 0);
-	return le32toh(value);
-}
-
-static void config_write(void *ctx, uint32_t offset, uint32_t value)
-{
-	struct ends *e = ctx;
-	uint32_t wire = htole32(value);
-	assert_int_equal(pagehint_device_config_write(e->device, e->now, offset, &wire, 4), 0);
-}
-
-static uint32_t config_generation(void *ctx)
-{
-	return ((struct ends *)ctx)->generation;
-}
 
 /* ---- both ends ---- */
 
@@ -151,32 +75,18 @@ static void open_device(struct ends *e, uint64_t features)
 	uint64_t id;
 	e->fd = memfd_create("guest", MFD_CLOEXEC);
 	assert_true(e->fd >= 0 && ftruncate(e->fd, (off_t)RAM) == 0);
-	e->ram = mmap(NULL, RAM, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
-	assert_ptr_not_equal(e->ram, MAP_FAILED);
+	e->link.ram = mmap(NULL, RAM, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
+	assert_ptr_not_equal(e->link.ram, MAP_FAILED);
 	region.fd = e->fd;
-	region.host_addr = (uintptr_t)e->ram;
+	region.host_addr = (uintptr_t)e->link.ram;
 	assert_int_equal(pagehint_map_new(NULL, &e->map), 0);
 	assert_int_equal(pagehint_map_add(e->map, &region, &id), 0);
 	assert_int_equal(pagehint_madvise_new(e->map, NULL, NULL, &e->backend), 0);
-	assert_int_equal(pagehint_device_new(e->map, e->backend, NULL, &opts, &e->device), 0);
+	assert_int_equal(pagehint_device_new(e->map, e->backend, NULL, &opts, &e->link.device), 0);
 }
 
 static void open_driver(struct ends *e)
 {
-	static const struct pagehint_virtio_ops ops = {
-		.struct_size = sizeof(ops),
-		.name = "device.h",
-		.get_status = get_status,
-		.set_status = set_status,
-		.get_features = get_features,
-		.set_features = set_features,
-		.queue_max = queue_max,
-		.queue_setup = queue_setup,
-		.notify = notify,
-		.config_read = config_read,
-		.config_write = config_write,
-		.config_generation = config_generation,
-	};
 	struct pagehint_zone_opts zone = { .struct_size = sizeof(zone) };
 	struct pagehint_driver_opts opts = { .struct_size = sizeof(opts), .dma_address = DMA };
 	struct pagehint_driver_ops frames;
@@ -188,36 +98,37 @@ static void open_driver(struct ends *e)
 	frames.get_stats = get_stats;
 	assert_int_equal(pagehint_driver_size(&opts, &bytes, &opts.dma_bytes), 0);
 	assert_true(opts.dma_bytes <= FIRST - DMA);
-	memset(e->ram + DMA, 0, (size_t)opts.dma_bytes);
+	memset(e->link.ram + DMA, 0, (size_t)opts.dma_bytes);
 	e->memory = aligned_alloc(64, (size_t)((bytes + 63) / 64 * 64));
 	e->virtio_memory = malloc((size_t)pagehint_virtio_size());
-	assert_int_equal(pagehint_virtio_init(e->virtio_memory, pagehint_virtio_size(), &ops, e, &e->virtio), 0);
 	assert_int_equal(
-		pagehint_driver_init(e->memory, bytes, e->ram + DMA, e->virtio, &frames, &e->from, &opts, &e->driver),
-		0);
-	assert_int_equal(pagehint_driver_start(e->driver, e->now), 0);
+		pagehint_virtio_init(e->virtio_memory, pagehint_virtio_size(), &link_ops, &e->link, &e->virtio), 0);
+	assert_int_equal(pagehint_driver_init(e->memory, bytes, e->link.ram + DMA, e->virtio, &frames, &e->from, &opts,
+					      &e->driver),
+			 0);
+	assert_int_equal(pagehint_driver_start(e->driver, e->link.now), 0);
 }
 
 static void open_ends(struct ends *e, uint64_t features)
 {
 	memset(e, 0, sizeof(*e));
-	e->now = 1;
+	e->link.now = 1;
 	open_device(e, features);
 	open_driver(e);
 }
 
 static void close_ends(struct ends *e)
 {
-	assert_int_equal(pagehint_driver_reset(e->driver, e->now), 0);
+	assert_int_equal(pagehint_driver_reset(e->driver, e->link.now), 0);
 	assert_int_equal(pagehint_zone_check(e->zone, NULL), 0);
 	struct pagehint_zone_stats stats = { .struct_size = sizeof(stats) };
 	assert_int_equal(pagehint_zone_stats(e->zone, &stats), 0);
 	assert_int_equal(stats.free, stats.total);
-	assert_int_equal(pagehint_device_free(e->device), 0);
+	assert_int_equal(pagehint_device_free(e->link.device), 0);
 	assert_int_equal(pagehint_backend_free(e->backend), 0);
 	pagehint_map_free(e->map);
 	pagehint_zone_destroy(e->zone);
-	munmap(e->ram, RAM);
+	munmap(e->link.ram, RAM);
 	close(e->fd);
 	free(e->memory);
 	free(e->virtio_memory);
@@ -229,19 +140,19 @@ static void settle(struct ends *e)
 	struct pagehint_device_work work = { .struct_size = sizeof(work) };
 	uint64_t deadline;
 	for (uint32_t turn = 0; turn < 10000; turn++) {
-		assert_int_equal(pagehint_device_step(e->device, e->now, &work), 0);
-		told(e, &work);
+		assert_int_equal(pagehint_device_step(e->link.device, e->link.now, &work), 0);
+		link_told(&e->link, &work);
 		(void)pagehint_driver_interrupt(e->driver,
 						PAGEHINT_VIRTIO_INTERRUPT_QUEUE | PAGEHINT_VIRTIO_INTERRUPT_CONFIG);
-		assert_int_equal(pagehint_driver_step(e->driver, e->now, &deadline), 0);
-		if (e->kicked == 0)
+		assert_int_equal(pagehint_driver_step(e->driver, e->link.now, &deadline), 0);
+		if (e->link.kicked == 0)
 			return;
 		for (uint32_t q = 0; q < PAGEHINT_BALLOON_Q_COUNT; q++) {
-			if ((e->kicked >> q & 1) == 0)
+			if ((e->link.kicked >> q & 1) == 0)
 				continue;
-			e->kicked &= ~(1u << q);
-			assert_int_equal(pagehint_device_queue_kick(e->device, q, e->now, &work), 0);
-			told(e, &work);
+			e->link.kicked &= ~(1u << q);
+			assert_int_equal(pagehint_device_queue_kick(e->link.device, q, e->link.now, &work), 0);
+			link_told(&e->link, &work);
 		}
 	}
 	fail_msg("the two never rest");
@@ -263,7 +174,7 @@ static struct pagehint_driver_stats driver_stats(const struct ends *e)
 
 static void fill(struct ends *e, uint64_t frame, uint64_t frames)
 {
-	memset(e->ram + frame * FRAME, 0x5a, (size_t)(frames * FRAME));
+	memset(e->link.ram + frame * FRAME, 0x5a, (size_t)(frames * FRAME));
 }
 
 static const uint64_t forms[] = { 0, PAGEHINT_VIRTIO_F_RING_PACKED };
@@ -289,7 +200,7 @@ static void test_reports(void **state)
 		assert_int_equal(result, 0);
 		assert_int_equal(before - host_bytes(&e), 300 * 32 * FRAME);
 		for (uint32_t i = 0; i < 300; i++)
-			assert_int_equal(e.ram[(first + i * 64 + 32) * FRAME], 0x5a);
+			assert_int_equal(e.link.ram[(first + i * 64 + 32) * FRAME], 0x5a);
 		close_ends(&e);
 	}
 }
@@ -305,15 +216,16 @@ static void test_the_balloon(void **state)
 		uint64_t all = host_bytes(&e);
 		for (uint32_t i = 0; i < 6; i++) {
 			struct pagehint_device_progress progress = { .struct_size = sizeof(progress) };
-			assert_int_equal(pagehint_device_set_target(e.device, e.now, targets[i] * MIB, NULL), 0);
+			assert_int_equal(pagehint_device_set_target(e.link.device, e.link.now, targets[i] * MIB, NULL),
+					 0);
 			settle(&e);
 			assert_int_equal(driver_stats(&e).held, targets[i] * MIB / FRAME);
-			assert_int_equal(config_read(&e, PAGEHINT_BALLOON_CONFIG_ACTUAL), targets[i] * MIB / FRAME);
-			assert_int_equal(pagehint_device_progress(e.device, e.now, &progress), 0);
+			assert_int_equal(link_config_read(&e.link, PAGEHINT_BALLOON_CONFIG_ACTUAL), targets[i] * MIB / FRAME);
+			assert_int_equal(pagehint_device_progress(e.link.device, e.link.now, &progress), 0);
 			assert_int_equal(progress.state, PAGEHINT_DEVICE_PROGRESS_REACHED);
 			if (i == 0)
 				assert_int_equal(all - host_bytes(&e), 100 * MIB);
-			e.now += 1000000000;
+			e.link.now += 1000000000;
 		}
 		close_ends(&e);
 	}
@@ -335,17 +247,17 @@ static void test_hints_and_statistics(void **state)
 			assert_int_equal(pagehint_zone_free(e.zone, frames[i], 9), 0);
 		settle(&e);
 		uint64_t before = host_bytes(&e);
-		assert_int_equal(pagehint_device_hint_start(e.device, NULL), 0);
+		assert_int_equal(pagehint_device_hint_start(e.link.device, NULL), 0);
 		settle(&e);
 		assert_int_equal(e.hinted, 32 * 512);
 		assert_int_equal(driver_stats(&e).hinting, 32 * 512);
 		assert_int_equal(host_bytes(&e), before); /* a hint discards nothing */
-		assert_int_equal(pagehint_device_hint_done(e.device), 0);
+		assert_int_equal(pagehint_device_hint_done(e.link.device), 0);
 		settle(&e);
 		assert_int_equal(driver_stats(&e).hinting, 0);
-		assert_int_equal(pagehint_device_stats_request(e.device), 0);
+		assert_int_equal(pagehint_device_stats_request(e.link.device), 0);
 		settle(&e);
-		assert_int_equal(pagehint_device_sample(e.device, e.now, &sample), 0);
+		assert_int_equal(pagehint_device_sample(e.link.device, e.link.now, &sample), 0);
 		assert_true((sample.known >> PAGEHINT_BALLOON_STAT_MEMFREE & 1) != 0);
 		assert_int_equal(sample.value[PAGEHINT_BALLOON_STAT_MEMFREE], 12345 * FRAME);
 		close_ends(&e);
@@ -360,17 +272,18 @@ static void test_reset_and_again(void **state)
 		open_ends(&e, FEATURES | forms[form]);
 		for (uint32_t round = 0; round < 5; round++) {
 			uint64_t given = 0;
-			assert_int_equal(pagehint_device_set_target(e.device, e.now, (10 + round) * MIB, NULL), 0);
+			assert_int_equal(
+				pagehint_device_set_target(e.link.device, e.link.now, (10 + round) * MIB, NULL), 0);
 			settle(&e);
 			assert_int_equal(driver_stats(&e).held, (10 + round) * MIB / FRAME);
-			int r = pagehint_driver_oom(e.driver, 512, e.now, &given);
+			int r = pagehint_driver_oom(e.driver, 512, e.link.now, &given);
 			assert_true(r == 0 || r == -EAGAIN);
 			settle(&e);
 			assert_int_equal(driver_stats(&e).held, (10 + round) * MIB / FRAME - 512);
-			assert_int_equal(pagehint_driver_reset(e.driver, e.now), 0);
+			assert_int_equal(pagehint_driver_reset(e.driver, e.link.now), 0);
 			assert_int_equal(driver_stats(&e).held, 0);
-			e.kicked = 0;
-			assert_int_equal(pagehint_driver_start(e.driver, e.now), 0);
+			e.link.kicked = 0;
+			assert_int_equal(pagehint_driver_start(e.driver, e.link.now), 0);
 		}
 		close_ends(&e);
 	}
