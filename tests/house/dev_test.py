@@ -4,7 +4,7 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-VERBS = ["setup", "build", "demo", "test", "check", "bench", "peers", "fuzz", "format", "abi"]
+VERBS = ["setup", "build", "demo", "test", "check", "bench", "peers", "fuzz", "coverage", "mutants", "format", "abi"]
 
 
 def dev(*args):
