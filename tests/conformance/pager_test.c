@@ -150,6 +150,29 @@ static void test_fill_and_free(void **state)
 	pagehint_source_free(source);
 }
 
+/* Memory that was not restored reads as zero, and a fill finds that out without a byte of it becoming the host's. */
+static void test_nothing_but_zeros(void **state)
+{
+	(void)state;
+	struct served s;
+	struct pagehint_source *source;
+	assert_int_equal(pagehint_source_zero_new(NULL), -EINVAL);
+	assert_int_equal(pagehint_source_zero_new(&source), 0);
+	served_memory(&s, BYTES, PAGEHINT_BACKING_ANON);
+	served_pager(&s, NULL);
+	struct pagehint_pager_region r = served_region(&s, source, 0);
+	assert_int_equal(pagehint_pager_add(s.pager, &r), 0);
+	assert_int_equal(pagehint_pager_ensure(s.pager, 0, 8, NULL), 0);
+	served_start(&s);
+	for (uint64_t i = 0; i < 64; i++)
+		assert_true(page_is(s.memory, i, 0));
+	served_stop(&s);
+	assert_int_equal(served_stats(&s).installed, 0);
+	assert_true(served_stats(&s).zeroed >= 64);
+	served_close(&s);
+	pagehint_source_free(source);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +180,7 @@ int main(void)
 		cmocka_unit_test(test_minor),
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_fill_and_free),
+		cmocka_unit_test(test_nothing_but_zeros),
 	};
 	if (!may_serve())
 		return 77;

@@ -4,7 +4,8 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-VERBS = ["setup", "build", "demo", "test", "check", "bench", "peers", "soak", "fuzz", "package", "format", "abi"]
+VERBS = ["setup", "build", "demo", "test", "check", "bench", "peers", "soak", "fuzz", "coverage", "mutants", "package", "format",
+         "abi"]
 
 
 def dev(*args):

@@ -200,6 +200,46 @@ static void what_the_backend_keeps_is_tried_again(void **state)
 	end(&rig);
 }
 
+static void collect(void *ctx, const char *text)
+{
+	char *said = ctx;
+	strncat(said, text, 1023 - strlen(said));
+	strncat(said, "\n", 1023 - strlen(said));
+}
+
+/* What is held, and each thing that stands in the way of more; nothing of what does not. */
+static void explain_says_why_no_more_comes_back(void **state)
+{
+	(void)state;
+	struct rig rig = make(1, 0);
+	struct pagehint_reclaimer_opts opts = { .struct_size = sizeof(opts), .max_away_bytes = 2 * SHARED_MB };
+	char said[1024] = "";
+	const struct pagehint_sink sink = { said, collect }, deaf = { said, NULL };
+	uint64_t next, got;
+	start(&rig, &opts);
+	pagehint_reclaimer_explain(rig.r, NULL);
+	pagehint_reclaimer_explain(rig.r, &deaf);
+	assert_string_equal(said, "");
+	pagehint_reclaimer_explain(rig.r, &sink);
+	assert_memory_equal(said, "reclaimer: held out of the guest's reach: 0 bytes\n", 49);
+	assert_null(strstr(said + 1, "reclaimer:"));
+
+	use_all(&rig, 9);
+	rig.sink.fail_next = 1;
+	assert_int_equal(pagehint_reclaimer_reclaim(rig.r, UINT64_MAX, &got), -ENOSPC);
+	pagehint_reclaimer_set_target(rig.r, 1025 * SHARED_MB);
+	for (uint64_t now = 1; host_stats(&rig).held < 1024 * SHARED_MB && now < 1000; now++)
+		assert_int_equal(pagehint_reclaimer_step(rig.r, now * UINT64_C(1000000000), &next), 0);
+	said[0] = 0;
+	pagehint_reclaimer_explain(rig.r, &sink);
+	assert_non_null(strstr(said, "reclaimer: held out of the guest's reach: 1073741824 bytes\n"));
+	assert_non_null(strstr(said, "reclaimer: short of the target, for no more is wholly free: 1048576 bytes\n"));
+	assert_non_null(strstr(said, "reclaimer: discarded, but kept by the backend: 2097152 bytes\n"));
+	assert_null(strstr(said, "dead host"));
+	assert_null(strstr(said, "cannot be"));
+	end(&rig);
+}
+
 static void step_reclaims_what_has_aged_and_goes_to_the_target(void **state)
 {
 	(void)state;
@@ -332,6 +372,7 @@ int main(void)
 		cmocka_unit_test(only_whole_granules_go),
 		cmocka_unit_test(every_granule_order_works),
 		cmocka_unit_test(what_the_backend_keeps_is_tried_again),
+		cmocka_unit_test(explain_says_why_no_more_comes_back),
 		cmocka_unit_test(step_reclaims_what_has_aged_and_goes_to_the_target),
 		cmocka_unit_test(the_next_host_takes_over),
 		cmocka_unit_test(an_evicted_granule_is_installed_once),

@@ -350,6 +350,24 @@ static void test_what_was_discarded_is_clean_if_it_reads_zero(void **state)
 	assert_int_equal(cost_after_reports(PAGEHINT_BACKEND_READS_ZERO, 2), 1024);
 }
 
+static void test_every_section_counts(void **state)
+{
+	(void)state;
+	uint64_t cursor = 0, frames;
+	zone = zone_empty(2, 2, SCRUB, 9);
+	assert_int_equal(pagehint_zone_add(zone, 0, 2 * SECTION), 0);
+	scrub_memory_open(&memory, zone, 2 * SECTION);
+	use(SECTION + 512, 512);
+	assert_int_equal(scrub_stats_of(zone).unclean, 512);
+	assert_int_equal(scrub_stats_of(zone).clean, 2 * SECTION - 512);
+	do
+		assert_int_equal(pagehint_scrub_step(zone, &memory.scrubber, SECTION, &cursor, &frames), 0);
+	while (cursor != 0);
+	assert_int_equal(memory.zeroed, 512);
+	assert_int_equal(scrub_stats_of(zone).clean, 2 * SECTION);
+	close_zone();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -361,6 +379,7 @@ int main(void)
 		cmocka_unit_test(test_misuse_is_refused),
 		cmocka_unit_test(test_what_cannot_be_zeroed_goes_back),
 		cmocka_unit_test(test_steps_are_bounded_and_come_round),
+		cmocka_unit_test(test_every_section_counts),
 		cmocka_unit_test(test_nobody_has_what_is_scrubbed),
 		cmocka_unit_test(test_what_was_discarded_is_clean_if_it_reads_zero),
 	};

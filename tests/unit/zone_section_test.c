@@ -252,6 +252,26 @@ static void test_a_claim_notices_that_its_section_went(void **state)
 	zone_gone_home(zone);
 }
 
+/* New memory in an old one's place has never been used, also where other memory of the section stayed. */
+static void test_what_comes_in_anothers_place_is_fresh(void **state)
+{
+	(void)state;
+	struct pagehint_zone *zone = zone_full(1, 0, 9);
+	uint64_t frame, reported[SECTION >> 9 >> 6];
+	assert_int_equal(pagehint_zone_alloc(zone, PAGEHINT_ORDER_MAX, &frame), 0);
+	assert_int_equal(pagehint_zone_free(zone, frame, PAGEHINT_ORDER_MAX), 0);
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(pagehint_zone_granules(zone, PAGEHINT_GRANULES_REPORTED, 0, SECTION >> 9, reported,
+							SECTION >> 9 >> 6),
+				 0);
+		for (uint32_t i = 0; i < SECTION >> 9 >> 6; i++)
+			assert_int_equal(reported[i], again && i >= 4 ? UINT64_MAX : 0);
+		assert_int_equal(pagehint_zone_remove(zone, SECTION / 2, SECTION / 2, NULL), 0);
+		assert_int_equal(pagehint_zone_add(zone, SECTION / 2, SECTION / 2), 0);
+	}
+	zone_gone_home(zone);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +282,7 @@ int main(void)
 		cmocka_unit_test(test_caches_let_go_of_what_is_to_leave),
 		cmocka_unit_test(test_reserved_frames_are_exactly_those),
 		cmocka_unit_test(test_a_claim_notices_that_its_section_went),
+		cmocka_unit_test(test_what_comes_in_anothers_place_is_fresh),
 		cmocka_unit_test(test_a_slot_serves_one_section_after_another),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
