@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/ioctl.h>
+#include <linux/net.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
 #include <string.h>
@@ -44,10 +45,10 @@
 /* values of newer headers */
 #define ADVICE_POPULATE_WRITE 23
 #define ADVICE_DONTNEED_LOCKED 24
-#define ALLOCATE 1                  /* FALLOC_FL_KEEP_SIZE */
-#define PUNCH 3                     /* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE */
-#define BY_PIDFD 3                  /* P_PIDFD */
-#define STATX_SYNC UINT64_C(0x6000) /* AT_STATX_SYNC_TYPE, which is the C library's choice */
+#define ALLOCATE 1                 /* FALLOC_FL_KEEP_SIZE */
+#define PUNCH 3                    /* FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE */
+#define BY_PIDFD 3                 /* P_PIDFD */
+#define STATX_OWN UINT64_C(0x6800) /* AT_STATX_SYNC_TYPE and AT_NO_AUTOMOUNT, which are the C library's choice */
 #define PRIVCMD_HYPERCALL 0x305000
 #define PRIVCMD_MAP 0x205004
 
@@ -126,6 +127,10 @@ static const struct pagehint_syscall manifest[] = {
 	/* what a frontend sends, and what it is told */
 	ANY(VHOST, recvmsg),
 	ANY(VHOST, sendmsg),
+#ifdef SYS_socketcall /* both, by their numbers, where a C library counts on old kernels */
+	ONLY(VHOST, socketcall, 0, INT_MASK, SYS_RECVMSG),
+	ONLY(VHOST, socketcall, 0, INT_MASK, SYS_SENDMSG),
+#endif
 	ANY(VHOST, read),
 	ANY(VHOST, write),
 	ANY(VHOST, close),
@@ -150,7 +155,7 @@ static const struct pagehint_syscall manifest[] = {
 	ONLY(MAP | VHOST | SHARED, fstatat64, 3, INT_MASK, AT_EMPTY_PATH),
 #endif
 #ifdef SYS_statx
-	ONLY(MAP | VHOST | SHARED, statx, 2, INT_MASK & ~STATX_SYNC, AT_EMPTY_PATH),
+	ONLY(MAP | VHOST | SHARED, statx, 2, INT_MASK & ~STATX_OWN, AT_EMPTY_PATH),
 #endif
 #ifdef SYS_fstatfs
 	ANY(MAP, fstatfs),

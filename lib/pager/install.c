@@ -29,7 +29,7 @@ static int install_once(struct pagehint_pager *p, const struct ph_install *i, ui
 	case PH_INSTALL_CONTINUE:
 		return ph_uffd_continue(p->sys, fd, addr, bytes, mode, ret_done);
 	case PH_INSTALL_MOVE: /* the source of a move is writable by nature */
-		return ph_uffd_move(p->sys, fd, addr, (void *)((uintptr_t)data + at), bytes, mode, ret_done);
+		return ph_uffd_move(p->sys, fd, addr, (void *)(uintptr_t)(data + at), bytes, mode, ret_done);
 	default:
 		return ph_uffd_copy(p->sys, fd, addr, data + at, bytes, mode, ret_done);
 	}

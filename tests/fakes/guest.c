@@ -72,6 +72,9 @@ static void make_memory(struct guest *g)
 	assert_true(room != MAP_FAILED);
 	g->memory = (unsigned char *)(((uintptr_t)room + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
 	assert_true(mmap(g->memory, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, g->fd, 0) == g->memory);
+	if (g->memory > room)
+		munmap(room, (size_t)(g->memory - room));
+	munmap(g->memory + BYTES, (size_t)(room + (2 << 20) - g->memory));
 	assert_int_equal(pagehint_map_new(&opts, &g->map), 0);
 	g->low = add_region(g, GUEST_PAGE, GUEST_LOW, 0);
 	g->high = add_region(g, GUEST_HIGH_PAGE, GUEST_HIGH, 0);

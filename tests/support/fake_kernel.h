@@ -263,7 +263,7 @@ static inline int kernel_fstatfs(void *ctx, int fd, struct statfs *st)
 	struct fake_kernel *k = ctx;
 	(void)fd;
 	memset(st, 0, sizeof(*st));
-	memcpy(&st->f_type, &(long) { (long)k->magic }, sizeof(st->f_type));
+	st->f_type = (__typeof__(st->f_type))k->magic; /* not as wide on every machine */
 	return 0;
 }
 

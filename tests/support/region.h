@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,6 +21,16 @@ static inline void not_applicable(const char *why)
 {
 	printf("not applicable: %s\n", why);
 	fflush(stdout);
+}
+
+/* Whether the kernel that answers is that of an emulator's process, as tests/cross/ tells its tests: what it says of memory is then
+ * about the emulator's, and advice is not passed on. */
+static inline int emulated(void)
+{
+	if (getenv("PAGEHINT_TEST_EMULATED") == NULL)
+		return 0;
+	not_applicable("an emulator stands between this process and the kernel");
+	return 1;
 }
 
 /* A region of 4 KiB frames. */

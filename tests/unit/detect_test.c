@@ -11,7 +11,7 @@
 #include "memory/detect.h"
 
 #define PAGE 4096u
-#define AT 0x7f0000000000u
+#define AT 0x40000000u
 #define LENGTH 0x800000u
 #define SMAPS_FD 10
 
@@ -112,8 +112,8 @@ static int run(struct kernel *k, int fd, uint32_t claim, struct ph_detected *ret
 
 #define TAIL(extra, flags) \
 	"Size: 8192 kB\nKernelPageSize:        4 kB\n" extra "ProtectionKey: 0\nVmFlags: rd wr mr mw me " flags "\n"
-#define HEAD_ANON "7f0000000000-7f0000800000 rw-p 00000000 00:00 0 \n"
-#define HEAD_MEMFD "7f0000000000-7f0000800000 rw-s 00000000 00:01 42                        /memfd:x (deleted)\n"
+#define HEAD_ANON "40000000-40800000 rw-p 00000000 00:00 0 \n"
+#define HEAD_MEMFD "40000000-40800000 rw-s 00000000 00:01 42                        /memfd:x (deleted)\n"
 
 static struct kernel kernel(const char *smaps)
 {
@@ -141,28 +141,25 @@ static void test_vm_flags(void **state)
 		{ HEAD_ANON TAIL("", "mm"), PAGEHINT_BACKING_DEVICE, 0 },
 		{ HEAD_ANON TAIL("", "ht"), PAGEHINT_BACKING_DEVICE, 0 },
 		{ HEAD_ANON TAIL("", "ms"), PAGEHINT_BACKING_DEVICE, 0 },
-		{ "7f0000000000-7f0000800000 rw-p 00000000 00:00 0                          [heap]\n" TAIL("", ""),
+		{ "40000000-40800000 rw-p 00000000 00:00 0                          [heap]\n" TAIL("", ""),
 		  PAGEHINT_BACKING_ANON, 0 },
-		{ "7f0000000000-7f0000800000 rw-p 00000000 00:00 0                          [anon:guest ram]\n" TAIL(
-			  "", ""),
+		{ "40000000-40800000 rw-p 00000000 00:00 0                          [anon:guest ram]\n" TAIL("", ""),
 		  PAGEHINT_BACKING_ANON, 0 },
-		{ "7f0000000000-7f0000800000 rw-p 00000000 00:00 0                          [vvar]\n" TAIL("", ""),
+		{ "40000000-40800000 rw-p 00000000 00:00 0                          [vvar]\n" TAIL("", ""),
 		  PAGEHINT_BACKING_DEVICE, 0 },
-		{ "7f0000000000-7f0000800000 rw-s 00000000 00:01 9                          /dev/zero (deleted)\n" TAIL(
-			  "", ""),
+		{ "40000000-40800000 rw-s 00000000 00:01 9                          /dev/zero (deleted)\n" TAIL("", ""),
 		  PAGEHINT_BACKING_SHARED, 0 },
-		{ "7f0000000000-7f0000800000 rw-s 00000000 00:01 9                          /SYSV00000000 "
+		{ "40000000-40800000 rw-s 00000000 00:01 9                          /SYSV00000000 "
 		  "(deleted)\n" TAIL("", ""),
 		  PAGEHINT_BACKING_SHARED, 0 },
-		{ "7f0000000000-7f0000800000 rw-s 00000000 fe:00 9                          /memfd:disk "
+		{ "40000000-40800000 rw-s 00000000 fe:00 9                          /memfd:disk "
 		  "(deleted)\n" TAIL("", ""),
 		  PAGEHINT_BACKING_DEVICE, 0 },
-		{ "7f0000000000-7f0000800000 rw-s 00000000 00:05 9                          /dev/vfio/1\n" TAIL("", ""),
+		{ "40000000-40800000 rw-s 00000000 00:05 9                          /dev/vfio/1\n" TAIL("", ""),
 		  PAGEHINT_BACKING_DEVICE, 0 },
-		{ "7f0000000000-7f0000800000 rw-s 00000000 00:0f 9                          anon_inode:[x]\n" TAIL("",
-														   ""),
+		{ "40000000-40800000 rw-s 00000000 00:0f 9                          anon_inode:[x]\n" TAIL("", ""),
 		  PAGEHINT_BACKING_DEVICE, 0 },
-		{ "7f0000000000-7f0000800000 rw-p 00000000 fe:00 9                          /snapshot\n" TAIL("", ""),
+		{ "40000000-40800000 rw-p 00000000 fe:00 9                          /snapshot\n" TAIL("", ""),
 		  PAGEHINT_BACKING_FILE_PRIVATE, 0 },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -196,7 +193,7 @@ static void test_chunks_and_cuts(void **state)
 		int r = run(&k, -1, PAGEHINT_BACKING_AUTO, &d);
 		assert_true(r == -EIO || r == -EINVAL);
 	}
-	static const char *const garbage[] = { "what is this?\n", "7f0000000000\n", "7f00-\n" TAIL("", ""), "\n\n\n" };
+	static const char *const garbage[] = { "what is this?\n", "40000000\n", "7f00-\n" TAIL("", ""), "\n\n\n" };
 	for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
 		struct kernel k = kernel(garbage[i]);
 		assert_int_equal(run(&k, -1, PAGEHINT_BACKING_AUTO, &d), -EIO);
@@ -234,8 +231,7 @@ static void test_thp_settings(void **state)
 		{ HEAD_MEMFD TAIL("THPeligible:    0\n", "ms"), NULL, NULL, "[never]", NULL, 0 },
 		{ HEAD_MEMFD TAIL("ShmemPmdMapped: 2048 kB\n", "ms"), NULL, NULL, "[never]", NULL, 1 },
 		/* copies of a file's pages are small ones */
-		{ "7f0000000000-7f0000800000 rw-p 00000000 fe:00 9 /x\n" TAIL("", ""), "[always]", NULL, NULL, NULL,
-		  0 },
+		{ "40000000-40800000 rw-p 00000000 fe:00 9 /x\n" TAIL("", ""), "[always]", NULL, NULL, NULL, 0 },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct kernel k = kernel(cases[i].text);
@@ -254,8 +250,7 @@ static void test_thp_settings(void **state)
 static void test_files(void **state)
 {
 	(void)state;
-	static const char disk[] =
-		"7f0000000000-7f0000800000 rw-p 00000000 00:2a 42                  /snapshot\n" TAIL("", "");
+	static const char disk[] = "40000000-40800000 rw-p 00000000 00:2a 42                  /snapshot\n" TAIL("", "");
 	static const char shared[] = HEAD_MEMFD TAIL("", "ms");
 	static const struct {
 		const char *text;

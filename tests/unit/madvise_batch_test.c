@@ -1,7 +1,7 @@
 /* Anonymous memory: how many calls, of which size, and what happens on kernels that refuse them. */
 #include "support/fake_kernel.h"
 
-#define AT UINT64_C(0x7f0000000000)
+#define AT UINT64_C(0x10000000)
 #define PAGE UINT64_C(4096)
 #define DONTNEED_LOCKED 24
 #define MANY 2100u
@@ -103,7 +103,7 @@ static void test_batches_are_bounded_in_bytes(void **state)
 	const uint64_t quarter = (UINT64_C(1) << 28) / PAGE;
 	kernel_setup(&k);
 	map = kernel_map(&k, &anon);
-	kernel_region(&k, map, 0, AT, UINT64_C(16) << 30, &anon);
+	kernel_region(&k, map, 0, AT, UINT64_C(15) << 27, &anon);
 	assert_int_equal(pagehint_madvise_new(map, NULL, NULL, &backend), 0);
 	kernel_forget(&k);
 	struct pagehint_run runs[7];
@@ -113,7 +113,7 @@ static void test_batches_are_bounded_in_bytes(void **state)
 	assert_int_equal(k.n, 2);
 	assert_int_equal(k.calls[0].length, 4);
 	assert_int_equal(k.calls[1].length, 3);
-	const struct pagehint_run big[] = { { 0, 12 * quarter }, { 13 * quarter, 1 } };
+	const struct pagehint_run big[] = { { 0, 5 * quarter }, { 6 * quarter, 1 } };
 	kernel_forget(&k);
 	assert_int_equal(pagehint_backend_discard(backend, big, 2, 0, NULL, NULL, NULL), 0);
 	assert_int_equal(k.count[CALL_MADVISE], 2);
@@ -220,7 +220,7 @@ static void test_locked_memory(void **state)
 	const uint64_t far = UINT64_C(64) << 8; /* the first frame behind the locked region */
 	kernel_setup(&k);
 	start_with(&locked, NULL);
-	kernel_region(&k, map, far, AT + (UINT64_C(1) << 32), UINT64_C(64) << 20, &plain);
+	kernel_region(&k, map, far, AT + (UINT64_C(1) << 30), UINT64_C(64) << 20, &plain);
 	const struct pagehint_run both[] = { { 0, 1 }, { far + 4, 1 }, { 2, 1 }, { far, 1 } };
 	kernel_forget(&k);
 	assert_int_equal(pagehint_backend_discard(backend, both, 4, 0, NULL, NULL, NULL), 0);

@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 
-#define AT UINT64_C(0x7f0000000000)
+#define AT UINT64_C(0x40000000)
 #define PAGE UINT64_C(4096)
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #define PUNCH (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)

@@ -90,6 +90,8 @@ static int thp_by_advice(void)
 static void test_anon_thp(void **state)
 {
 	(void)state;
+	if (emulated())
+		return;
 	if (!thp_by_advice()) {
 		not_applicable("transparent huge pages are switched off");
 		return;
@@ -224,6 +226,8 @@ static int unreserve(void **state)
 static void test_hugetlb(void **state)
 {
 	(void)state;
+	if (emulated())
+		return;
 	const char *why_not = huge_pages_borrow(8);
 	if (why_not != NULL) {
 		not_applicable(why_not);

@@ -1,5 +1,6 @@
 /* A whole device behind a socket: what a frontend says, what the guest's queues do, and what becomes of the memory. */
 #include "support/vhost_frontend.h"
+#include "virtio/device_blob.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define REPORT 4u /* with everything negotiated, queues have the numbers of their roles */
@@ -33,31 +34,34 @@ static void test_target(void **state)
 	unsigned char config[12 + 16] = { 0 }, message[12];
 	const struct ph_vhost_config said = { 0, 16, 0 };
 	struct ph_vhost_message answer;
-	uint32_t pages, list[4];
+	uint32_t request;
+	uint8_t list[4 * 4];
 	fe_start(f, FE_FEATURES);
 	assert_int_equal(pagehint_device_set_target(pagehint_vhost_device(f->vhost), f->now, 4 * 4096, NULL), 0);
 	assert_int_equal(fe_step(f), 0);
 	assert_int_equal(read(f->channel, message, sizeof(message)), sizeof(message));
-	assert_int_equal(message[0], PH_VHOST_BACKEND_CONFIG_CHANGE);
+	memcpy(&request, message,
+	       sizeof(request)); /* messages are in the byte order of both ends, what is the device's is le */
+	assert_int_equal(request, PH_VHOST_BACKEND_CONFIG_CHANGE);
 	memcpy(config, &said, sizeof(said));
 	fe_send(f, PH_VHOST_GET_CONFIG, config, sizeof(config), -1);
 	assert_int_equal(fe_answer(f, PH_VHOST_GET_CONFIG, &answer), 0);
 	assert_int_equal(answer.size, sizeof(config));
-	assert_int_equal(answer.payload[12], 4);
+	assert_int_equal(ph_bytes_le32(answer.payload + 12), 4);
 
 	memset(f->ram + FE_DATA, 1, MIB);
 	uint64_t held = fe_held(f);
 	for (uint32_t i = 0; i < 4; i++)
-		list[i] = (uint32_t)((FE_GUEST + FE_DATA) / 4096 + i);
+		ph_bytes_put_le32(list + 4 * i, (uint32_t)((FE_GUEST + FE_DATA) / 4096 + i));
 	memcpy(f->ram + FE_DATA + 2 * MIB, list, sizeof(list));
 	held += 4096;
 	fe_do(f, INFLATE, FE_GUEST + FE_DATA + 2 * MIB, sizeof(list), 0, 1);
 	assert_int_equal(held - fe_held(f), 4 * 4096);
 
-	pages = 4; /* the driver says how far it is */
+	/* the driver says how far it is */
 	memset(config, 0, sizeof(config));
 	memcpy(config, &(struct ph_vhost_config) { PAGEHINT_BALLOON_CONFIG_ACTUAL, 4, 0 }, sizeof(said));
-	memcpy(config + 12, &pages, sizeof(pages));
+	ph_bytes_put_le32(config + 12, 4);
 	assert_int_equal(fe_ask(f, PH_VHOST_SET_CONFIG, config, 16, -1), 0);
 	struct pagehint_device_progress progress = { .struct_size = sizeof(progress) };
 	assert_int_equal(pagehint_device_progress(pagehint_vhost_device(f->vhost), f->now, &progress), 0);
@@ -227,8 +231,10 @@ static void test_paused_guest(void **state)
 			const struct ph_vhost_vring_state which = { i, 0 };
 			fe_send(f, PH_VHOST_GET_VRING_BASE, &which, sizeof(which), -1);
 			assert_int_equal(fe_answer(f, PH_VHOST_GET_VRING_BASE, &answer), 0);
-			assert_int_equal(answer.payload[0], i);
-			assert_int_equal(answer.payload[4], i == REPORT ? round + 1 : 0);
+			struct ph_vhost_vring_state base;
+			memcpy(&base, answer.payload, sizeof(base));
+			assert_int_equal(base.index, i);
+			assert_int_equal(base.num, i == REPORT ? round + 1 : 0);
 		}
 		assert_int_equal(fe_stats(f).queues_running, 0);
 		assert_int_equal(fe_ask_u64(f, PH_VHOST_SET_FEATURES, features | PH_VHOST_F_PROTOCOL, -1), 0);
