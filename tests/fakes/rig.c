@@ -22,6 +22,18 @@ static int fake_poll_pri(void *ctx, int fd)
 	return pri;
 }
 
+/* The rig's own interval, unless the test asks for one: what tests say in intervals must not hang on the default. */
+static struct pagehint_reporter_opts options(const struct pagehint_reporter_opts *asked)
+{
+	struct pagehint_reporter_opts opts = { 0 };
+	if (asked != NULL)
+		opts = *asked;
+	opts.struct_size = sizeof(opts);
+	if (opts.interval_ns == 0)
+		opts.interval_ns = RIG_INTERVAL;
+	return opts;
+}
+
 void rig_start(struct rig *rig, const struct rig_how *how)
 {
 	memset(rig, 0, sizeof(*rig));
@@ -35,7 +47,8 @@ void rig_start(struct rig *rig, const struct rig_how *how)
 	rig->origin = model_origin(rig->model);
 	assert_int_equal(pagehint_gate_new(&rig->gate), 0);
 	rig->backend = fake_backend(rig->fake, how->async, how->max_runs, rig->gate);
-	assert_int_equal(ph_reporter_new_with(rig->origin, rig->backend, how->opts, &rig->sys, &rig->rep), 0);
+	const struct pagehint_reporter_opts opts = options(how->opts);
+	assert_int_equal(ph_reporter_new_with(rig->origin, rig->backend, &opts, &rig->sys, &rig->rep), 0);
 }
 
 struct pagehint_reporter_stats rig_stats(const struct rig *rig)

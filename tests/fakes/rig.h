@@ -24,6 +24,7 @@
 #define SEC UINT64_C(1000000000)
 #define MIB (UINT64_C(1) << 20)
 #define FRAME UINT64_C(4096)
+#define RIG_INTERVAL (2 * SEC) /* of a reporter whose test asks for none */
 
 struct rig {
 	struct model *model;

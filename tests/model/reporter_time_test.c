@@ -5,7 +5,7 @@
 
 #define BLOCK 512u
 #define BLOCKS 64u
-#define I (2 * SEC) /* the default interval */
+#define I RIG_INTERVAL
 
 static uint64_t rnd(uint64_t *s, uint64_t below)
 {

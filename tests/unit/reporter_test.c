@@ -268,6 +268,24 @@ static void test_work_is_bounded(void **state)
 	rig_stop(&rig);
 }
 
+/* Nothing said: four seconds, and twice that until everything is back. */
+static void test_the_default_interval(void **state)
+{
+	(void)state;
+	struct rig rig;
+	struct pagehint_reporter *usual;
+	struct pagehint_reporter_stats stats = { .struct_size = sizeof(stats) };
+	uint64_t deadline;
+	rig_start(&rig, &(struct rig_how) { .frames = 64, .order = 0, .max_runs = 8 });
+	assert_int_equal(pagehint_reporter_new(rig.origin, rig.backend, NULL, &usual), 0);
+	assert_int_equal(pagehint_reporter_step(usual, 0, 0, &deadline), 0);
+	assert_int_equal(deadline, 4 * SEC);
+	assert_int_equal(pagehint_reporter_stats(usual, &stats), 0);
+	assert_int_equal(stats.bound_ns, 8 * SEC);
+	assert_int_equal(pagehint_reporter_free(usual), 0);
+	rig_stop(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +302,7 @@ int main(void)
 		cmocka_unit_test(test_a_step_limit_below_a_block_still_moves),
 		cmocka_unit_test(test_switched_off_and_on),
 		cmocka_unit_test(test_work_is_bounded),
+		cmocka_unit_test(test_the_default_interval),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
