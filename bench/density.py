@@ -21,7 +21,7 @@ import uml  # noqa: E402
 
 LIMIT_MIB = 1536
 FILL_MIB = 400
-MOST = 30        # guests; a mode that gets there has not been brought to swap
+MOST = 18        # guests; a mode that gets there has not been brought to swap
 MOST_QUICK = 16
 MOST_PROCESSES = 60
 
