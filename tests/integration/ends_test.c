@@ -220,7 +220,8 @@ static void test_the_balloon(void **state)
 					 0);
 			settle(&e);
 			assert_int_equal(driver_stats(&e).held, targets[i] * MIB / FRAME);
-			assert_int_equal(link_config_read(&e.link, PAGEHINT_BALLOON_CONFIG_ACTUAL), targets[i] * MIB / FRAME);
+			assert_int_equal(link_config_read(&e.link, PAGEHINT_BALLOON_CONFIG_ACTUAL),
+					 targets[i] * MIB / FRAME);
 			assert_int_equal(pagehint_device_progress(e.link.device, e.link.now, &progress), 0);
 			assert_int_equal(progress.state, PAGEHINT_DEVICE_PROGRESS_REACHED);
 			if (i == 0)
