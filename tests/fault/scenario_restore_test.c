@@ -39,7 +39,14 @@ struct restore {
 	_Atomic uint32_t told;    /* failures */
 };
 
-static int file; /* with the snapshot; made once */
+static int file;            /* with the snapshot; made once */
+static struct ph_sys older; /* a kernel that cannot poison: what is given up is made inaccessible */
+static int is_older;
+
+static int64_t older_ioctl(void *ctx, int fd, unsigned long request, void *arg)
+{
+	return _IOC_NR(request) == POISON_REQUEST ? -EINVAL : ph_sys_real.ioctl(ctx, fd, request, arg);
+}
 
 /* ---- sources and their failures ---- */
 
@@ -163,7 +170,7 @@ static void comes_in(struct restore *r)
 static void goes_away(struct restore *r)
 {
 	const struct pagehint_run run = { PAGES / 2 - 4, 8 };
-	struct pagehint_outcome o, all = { 0 };
+	struct pagehint_outcome o;
 	int e = pagehint_backend_discard(r->backend, &run, 1, 0, &o, NULL, NULL);
 	for (int tries = 0; e != 0 || o.kept != 0; tries++) {
 		assert_int_equal(o.freed + o.absent + o.accepted + o.kept + o.lazy + o.failed, o.asked);
@@ -174,7 +181,6 @@ static void goes_away(struct restore *r)
 		assert_true(tries < 1000); /* kept: in flight */
 		e = pagehint_backend_discard(r->backend, &run, 1, 0, &o, NULL, NULL);
 	}
-	(void)all;
 	must_be(r, run.frame, run.frame + run.frames, 1);
 	must_be(r, 0, run.frame, 0);
 	must_be(r, run.frame + run.frames, PAGES, 0);
@@ -244,6 +250,7 @@ static void restore(struct scenario *s)
 	static struct restore r;
 	memset(&r, 0, sizeof(r));
 	r.s = s;
+	s->faulty.below = is_older ? &older : &ph_sys_real;
 	r.now = 1;
 	r.stop_fd = eventfd(0, EFD_CLOEXEC);
 	r.memory = mmap(NULL, ALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -273,10 +280,24 @@ static void test_every_point_of_a_restore_fails(void **state)
 		scenario_reached(&s, reached[i]);
 }
 
+static void test_on_an_older_kernel(void **state)
+{
+	(void)state;
+	static const int errors[] = { -EXDEV };
+	static struct scenario s;
+	older = ph_sys_real;
+	older.ioctl = older_ioctl;
+	is_older = 1;
+	(void)scenario_sweep(&s, restore, errors, 1);
+	is_older = 0;
+	scenario_reached(&s, FAULTY_MPROTECT_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_point_of_a_restore_fails),
+		cmocka_unit_test(test_on_an_older_kernel),
 	};
 	if (!may_serve())
 		return 77;
