@@ -49,6 +49,8 @@ void ph_hooks_log(struct ph_hooks *hooks, const struct ph_sys *sys, uint32_t lev
 	if (hooks->table.log == NULL)
 		return;
 	int64_t now = sys->clock_ns(sys->ctx);
+	if (now < 0) /* it stands still: a clock that comes and goes must not begin a new second each time */
+		now = hooks->window_start;
 	if (hooks->window_lines == 0 || now < hooks->window_start || now - hooks->window_start >= PH_LOG_WINDOW_NS) {
 		hooks->window_start = now;
 		hooks->window_lines = 0;

@@ -84,14 +84,17 @@ static int make_buffers(struct pagehint_pager *p)
 
 static int allocate(struct pagehint_pager *p)
 {
-	p->regions = calloc(p->regions_max, sizeof(*p->regions));
-	p->flights = calloc(p->flights_n, sizeof(*p->flights));
 	p->shards = aligned_alloc(64, p->shards_n * sizeof(*p->shards));
-	if (p->regions == NULL || p->flights == NULL || p->shards == NULL)
+	if (p->shards == NULL)
 		return -ENOMEM;
+	/* whatever fails from here on, what is taken down must have been set up */
 	memset(p->shards, 0, p->shards_n * sizeof(*p->shards));
 	for (uint32_t i = 0; i < p->shards_n; i++)
 		p->shards[i].fd = -1;
+	p->regions = calloc(p->regions_max, sizeof(*p->regions));
+	p->flights = calloc(p->flights_n, sizeof(*p->flights));
+	if (p->regions == NULL || p->flights == NULL)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < p->shards_n; i++) {
 		p->shards[i].parked = calloc(PH_PARKED + PH_MESSAGES, sizeof(*p->shards[i].parked));
 		if (p->shards[i].parked == NULL)
@@ -141,8 +144,9 @@ static void destroy(struct pagehint_pager *p, int close_fds)
 		if (atomic_load(&g->wanted) != 0)
 			p->sys->unmap_memory(p->sys->ctx, (void *)atomic_load(&g->wanted), (size_t)words);
 	}
-	/* in a child they were never there */
-	if (p->buffers != NULL && ph_pager_is_owner(p))
+	/* in a child they were never there; who cannot tell is none, or they would stay for ever */
+	int64_t pid = p->sys->getpid(p->sys->ctx);
+	if (p->buffers != NULL && (pid < 0 || pid == p->pid))
 		p->sys->unmap_memory(p->sys->ctx, p->buffers, (size_t)p->buffers_bytes);
 	free(p->prefetch);
 	free(p->record);

@@ -296,6 +296,10 @@ void vmm_restore(struct vmm *v)
 		if (v->is_set[i])
 			(void)SOAK_MUST(v->part, start_queue(v, i, PAGEHINT_DEVICE_QUEUE_RESUME) == 0);
 	atomic_store(&v->kicks, (1u << VMM_QUEUES) - 1);
+	/* whatever chance wants in between: after every other walk the balloon has something to do */
+	(void)SOAK_MUST(v->part,
+			pagehint_device_set_target(v->device, v->now,
+						   v->restores % 2 == 0 ? v->content->base * 1024 : 0, NULL) == 0);
 	v->restores++;
 }
 

@@ -105,6 +105,11 @@ int scenario_callback(struct scenario *s)
 	return strikes(s, SCENARIO_CALLBACK, FAULTY_CALLS) ? s->error : 0;
 }
 
+void scenario_apart(struct scenario *s, int on)
+{
+	current = on ? NULL : s;
+}
+
 int scenario_explains(const struct scenario *s, int error)
 {
 	switch (atomic_load(&s->kind)) {
@@ -115,7 +120,7 @@ int scenario_explains(const struct scenario *s, int error)
 	case SCENARIO_CALL:
 		/* who cannot tell its process takes itself for a fork; a mapping has no error but that there is none */
 		return error == s->error || (s->call == FAULTY_GETPID && error == -ENODEV) ||
-		       (s->call == FAULTY_MAP_MEMORY && error == -ENOMEM);
+		       ((s->call == FAULTY_MAP_MEMORY || s->call == FAULTY_MAP_FILE) && error == -ENOMEM);
 	default:
 		return 0;
 	}

@@ -33,6 +33,9 @@ struct scenario {
 /* Of a callback of the scenario's own: 0, or what it shall fail with. */
 int scenario_callback(struct scenario *s);
 
+/* on: what is allocated meanwhile is a fake's, no point and no leak of the library's. Of one thread. */
+void scenario_apart(struct scenario *s, int on);
+
 /* An error of the library: 1 when it is the one of what failed. */
 int scenario_explains(const struct scenario *s, int error);
 
