@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import platform
+import subprocess
 import sys
 
 
@@ -16,11 +17,13 @@ def model():
 
 
 def compiler(build):
-    path = pathlib.Path(build) / "meson-info" / "intro-compilers.json"
+    """As the compiler that BUILD uses calls itself."""
+    path = pathlib.Path(build) / "compile_commands.json"
     if not path.is_file():
         return "unknown"
-    of_c = json.loads(path.read_text(encoding="utf-8"))["host"]["c"]
-    return f"{of_c['id']} {of_c['version']}"
+    words = json.loads(path.read_text(encoding="utf-8"))[0]["command"].split()
+    program = next(word for word in words if pathlib.Path(word).name != "ccache")
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
 
 
 def describe(build):
