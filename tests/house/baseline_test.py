@@ -1,6 +1,7 @@
 """The baseline keeps counts and never times, and says what is off: worse, better, missing, new. A JSON says where it was made."""
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,14 @@ class Baseline(unittest.TestCase):
         self.assertGreater(len(kept), 20)
         for key, entry in kept.items():
             self.assertEqual(entry["tolerance"], baseline.rule(key), key)
+
+    def test_the_figures_of_the_readme_are_these(self):
+        kept = json.loads(baseline.BASELINE.read_text(encoding="utf-8"))
+        rows = re.findall(r"^\| `([\w.]+)` \| ([\d.]+) \|", (HERE.parent.parent / "README.md").read_text(encoding="utf-8"), re.M)
+        self.assertGreaterEqual(len(rows), 3)
+        for key, shown in rows:
+            decimals = len(shown.partition(".")[2])
+            self.assertEqual(f"{kept[key]['value']:.{decimals}f}", shown, key)
 
     def test_a_machine_is_described_and_what_a_bench_says_stays(self):
         with tempfile.TemporaryDirectory() as directory:
