@@ -83,6 +83,7 @@ stage cross bash tools/cross.sh
 
 stage gcc compile gcc -Dbench=enabled && tested gcc-tests gcc testlog $every
 stage benches ninja -C "$out/gcc" -j "$jobs" $(basename -as .c bench/*.c | sed 's|^|bench/bench-|') $(sed -n 's/^# builds: //p' bench/*.py)
+stage baseline bash tools/baseline.sh compare "$out/gcc"
 stage reproducible bash tools/reproducible.sh
 stage abi bash tools/abi.sh check "$out/gcc"
 only valgrind-tests gcc testlog-valgrind "unit model fault" --setup valgrind --no-suite bare

@@ -44,6 +44,24 @@ unpack() {
 	done
 }
 
+# What a .pc file asks for is in a package that its own package depends on: pkg-config wants it, too
+depends() {
+	local package pc name owner n=0
+	for package in "$out"/*-dev_*.deb; do
+		for pc in $(dpkg-deb -c "$package" | grep -o 'usr/.*\.pc$'); do
+			for name in $(sed -n 's/^Requires[^:]*://p' "$root/$pc" | tr , '\n' | awk '{ print $1 }'); do
+				owner=lib$name-dev
+				[[ $name == pagehint* ]] || owner=$(dpkg -S "*/pkgconfig/$name.pc" | cut -d: -f1)
+				dpkg-deb -f "$package" Depends | tr , '\n' | awk '{ print $1 }' | grep -qx -- "$owner" ||
+					{ echo "$(basename "$package"): $pc asks for $name, of $owner"; return 1; }
+				n=$((n + 1))
+			done
+		done
+	done
+	echo "$n names that .pc files ask for"
+	[ $n -gt 0 ]
+}
+
 # The examples that a package carries compile against the headers that it carries
 examples() {
 	local source n=0
@@ -61,10 +79,12 @@ balloon() { LD_LIBRARY_PATH=$(echo "$root"/usr/lib/*/) "$root/usr/bin/pagehint-b
 if stage copy copy && stage build build; then
 	stage lintian ask_lintian
 	if stage unpack unpack; then
+		stage depends depends
 		stage embed python3 tests/consumer/readme.py "$root" "$top"
 		for compiler in gcc clang; do
 			! command -v $compiler >/dev/null || stage link-$compiler python3 tests/consumer/link.py "$root" $compiler
 		done
+		stage small python3 tests/consumer/small.py "$root"
 		stage examples examples
 		stage balloon balloon
 	fi

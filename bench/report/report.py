@@ -35,7 +35,9 @@ def load(directory, name):
     if not path.is_file():
         return None
     data = json.loads(path.read_text(encoding="utf-8"))
-    return data if "figures" in data else {"figures": data, "rounds": {}, "series": {}}
+    if "figures" in data:
+        return data
+    return {"figures": {key: value for key, value in data.items() if key != "machine"}, "rounds": {}, "series": {}}
 
 
 def figure_rows(data):

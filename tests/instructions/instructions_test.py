@@ -1,7 +1,8 @@
 """Instructions of the hot paths, counted by callgrind: they do not depend on the machine's speed or load.
 
-usage: instructions_test.py VALGRIND HOT_PATHS
+usage: instructions_test.py VALGRIND HOT_PATHS [--json FILE]      FILE: what was counted, for bench/baseline
 """
+import json
 import pathlib
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tempfile
 import unittest
 
 VALGRIND, PROGRAM = "", ""
+COUNTED = {}
 
 
 def per_op(what, *more):
@@ -24,6 +26,7 @@ def per_op(what, *more):
     count = int(total.split()[1]) / ops
     print(f"{' '.join([what, *more])}: {count:.1f} instructions", file=sys.stderr)
     assert count > 2, "the counted function was not found"
+    COUNTED[".".join(["instructions", what, *more])] = round(count, 2)
     return count
 
 
@@ -45,4 +48,10 @@ class Instructions(unittest.TestCase):
 if __name__ == "__main__":
     VALGRIND, PROGRAM = sys.argv[1:3]
     del sys.argv[1:3]
-    unittest.main()
+    out = sys.argv.pop(2) if sys.argv[1:2] == ["--json"] else None
+    if out:
+        del sys.argv[1]
+    ran = unittest.main(exit=False).result
+    if out:
+        pathlib.Path(out).write_text(json.dumps(COUNTED, indent=1) + "\n", encoding="utf-8")
+    sys.exit(not ran.wasSuccessful())
