@@ -31,7 +31,7 @@ WORDS = {
 }
 # a pointer for a number is no mutant, it is a mistake that a compiler finds
 BUILD = ["-Ddefault_library=static", "-Dbuildtype=plain", "-Doptimization=2", "-Ddebug=false", "-Dwarning_level=0",
-         "-Dc_args=-w -Werror=int-conversion -Werror=incompatible-pointer-types -Werror=implicit-function-declaration"]
+         "-Dc_args=-Werror=int-conversion -Werror=incompatible-pointer-types -Werror=implicit-function-declaration"]
 OPTIONAL = ["man", "bench"]  # options of the tree that are switched off where there are such
 
 
