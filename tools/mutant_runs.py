@@ -16,6 +16,7 @@ import threading
 import time
 
 SUITES = ("unit", "model", "fault", "hostile", "conformance", "concurrency")
+ROUNDS_PCT = "25"  # of random tests: most mutants die in the first rounds, and a survivor costs all of them
 SHORT = {"conformance": 3.0, "concurrency": 3.0}  # seconds: tests of these suites that take longer are left out
 # words of a test's name that say whose room it is of; the name of a room says so of itself
 WORDS = {
@@ -136,7 +137,7 @@ class Worker:
         return self.run_once(test, timeout)
 
     def run_once(self, test, timeout):
-        env = {**os.environ, **test.env, "MALLOC_PERTURB_": "77"}
+        env = {**os.environ, **test.env, "MALLOC_PERTURB_": "77", "PAGEHINT_TEST_ROUNDS_PCT": ROUNDS_PCT}
         limits = ["prlimit", "--core=0", f"--cpu={int(4 * timeout) + 1}"]
         child = subprocess.Popen([*limits, *test.command], cwd=self.build, env=env, start_new_session=True,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
