@@ -121,14 +121,16 @@ class Worker:
         """Puts the mutant into the tree, and the one before it out. Return: whether it compiles to something else."""
         self.restore()
         source = self.tree / mutant.file
-        source.write_text(mutant.apply(source.read_text(encoding="utf-8")), encoding="utf-8")
-        self.changed = mutant.file
+        text = source.read_text(encoding="utf-8")
+        source.write_text(mutant.apply(text), encoding="utf-8")
+        self.changed = source, text
         code, _ = self.call("ninja", "-C", self.build, "-j1", *self.libraries)
         return "does not compile" if code != 0 else "same code" if self.hashes() == self.objects else None
 
     def restore(self):
         if self.changed:
-            shutil.copyfile(self.root / self.changed, self.tree / self.changed)
+            source, text = self.changed
+            source.write_text(text, encoding="utf-8")
         self.changed = None
 
     def run(self, test, timeout):
