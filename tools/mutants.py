@@ -135,8 +135,9 @@ class Campaign:
             self.again += 1
             return
         self.results.append((mutant, killer))
-        word = f"killed by {killer[0]} ({killer[1]})" if killer else "SURVIVED"
-        self.log(f"{len(self.results):4} {mutant.file}:{mutant.line} {mutant.rule}: {word}")
+        word = f"killed by {killer[0]} ({killer[1]})" if killer else "survived"
+        self.log(f"{len(self.results):4} {mutant.file}:{mutant.line} {mutant.rule}: {word}" +
+                 ("" if killer else f"\n    - {mutant.before}\n    + {mutant.after}"))
 
 
 def show(mutant):

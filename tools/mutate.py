@@ -102,7 +102,8 @@ def bounds(code):
     """One more or one less on the right of an order comparison."""
     for m in re.finditer(r"(?<= )(?:<=?|>=?) (?=[\w(*])", code):
         yield m.end(), m.end(), "1 + "
-        yield m.end(), m.end(), "-1 + "
+        if not re.match(r"0\b(?!x)", code[m.end():]):  # only the sign is asked for: of error codes it is -EPERM that would differ
+            yield m.end(), m.end(), "-1 + "
 
 
 def conditions(code):

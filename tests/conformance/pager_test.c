@@ -150,6 +150,30 @@ static void test_fill_and_free(void **state)
 	pagehint_source_free(source);
 }
 
+/* The thread of a shard brings its own pages in the background, and leaves the others'. */
+static void test_fill_by_shard(void **state)
+{
+	(void)state;
+	struct served s;
+	struct pagehint_pager_opts opts = { .shards = 2, .stripe_bytes = 2 * MIB };
+	struct pagehint_source *source = memory_source();
+	uint64_t deadline;
+	served_memory(&s, BYTES, PAGEHINT_BACKING_ANON);
+	served_pager(&s, &opts);
+	struct pagehint_pager_region r = served_region(&s, source, 0);
+	assert_int_equal(pagehint_pager_add(s.pager, &r), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t shard = 1 - i;
+		for (deadline = 0; deadline != UINT64_MAX;)
+			assert_int_equal(pagehint_pager_fill(s.pager, shard, 1, 0, NULL, &deadline), 0);
+		assert_int_equal(served_stats(&s).filled, (i + 1) * PAGES / 2);
+		for (uint64_t k = 0; k < PAGES / 2; k++)
+			assert_true(page_is(s.memory, shard * (PAGES / 2) + k, snapshot_word(shard * (PAGES / 2) + k)));
+	}
+	served_close(&s);
+	pagehint_source_free(source);
+}
+
 /* Memory that was not restored reads as zero, and a fill finds that out without a byte of it becoming the host's. */
 static void test_nothing_but_zeros(void **state)
 {
@@ -176,11 +200,9 @@ static void test_nothing_but_zeros(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_minor),
-		cmocka_unit_test(test_window),
-		cmocka_unit_test(test_fill_and_free),
-		cmocka_unit_test(test_nothing_but_zeros),
+		cmocka_unit_test(test_kinds),         cmocka_unit_test(test_minor),
+		cmocka_unit_test(test_window),        cmocka_unit_test(test_fill_and_free),
+		cmocka_unit_test(test_fill_by_shard), cmocka_unit_test(test_nothing_but_zeros),
 	};
 	if (!may_serve())
 		return 77;

@@ -29,6 +29,7 @@ class Rules(unittest.TestCase):
             ("step", "a++;", ["a--;"]),
             ("complement", "return ~a;", ["return a;"]),
             ("bound", "return a < b;", ["return a < 1 + b;", "return a < -1 + b;"]),
+            ("bound", "return a < 0;", ["return a < 1 + 0;"]),
             ("condition", "while (a != b)", ["while (!(a != b))"]),
             ("dropped", "g(a);", [";"]),
             ("arguments", "g(a, h(b, 1), a);", ["g(h(b, 1), a, a);", "g(a, a, h(b, 1));", "g(a, h(1, b), a);"]),

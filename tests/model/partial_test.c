@@ -23,6 +23,7 @@ static struct {
 	unsigned round;
 	struct ph_partial table;
 	unsigned char in[REGIONS][SPACE];
+	uint64_t whole[2]; /* pages that became whole: of one block, and larger [times] */
 } m;
 
 static void open_table(uint32_t blocks)
@@ -65,7 +66,14 @@ static void one_step(const unsigned *shift, int exact)
 		memset(m.in[region] + from, 0, pages > PH_PARTIAL_BLOCK ? PH_PARTIAL_BLOCK : pages);
 		return;
 	}
-	uint64_t most = pages - at, n = 1 + rnd(rnd(4) == 0 ? most : (most < 8 ? most : 8));
+	if (rnd(40) == 0) {
+		ph_partial_forget(&m.table, &page);
+		memset(m.in[region] + first, 0, pages);
+		return;
+	}
+	if (rnd(8) == 0)
+		at &= ~UINT64_C(511); /* whole blocks come together, or large pages would never be whole */
+	uint64_t most = pages - at, n = rnd(8) == 0 ? most : 1 + rnd(rnd(4) == 0 ? most : (most < 8 ? most : 8));
 	memset(m.in[region] + first + at, 1, n);
 	int whole = all_in(region, first, pages);
 	int said = ph_partial_add(&m.table, &page, at, n);
@@ -73,6 +81,7 @@ static void one_step(const unsigned *shift, int exact)
 	REQUIRE(!exact || said == whole);
 	if (said)
 		memset(m.in[region] + first, 0, pages);
+	m.whole[pages > PH_PARTIAL_BLOCK] += said;
 }
 
 static void small_pages_are_exact(void **unused)
@@ -96,6 +105,7 @@ static void large_pages_are_exact_in_two_levels(void **unused)
 {
 	(void)unused;
 	const unsigned shifts[REGIONS] = { 10, 11, 13 };
+	m.whole[1] = 0;
 	for (unsigned long round = 0; round < rounds_scaled(20); round++) {
 		start_round(round);
 		open_table(128);
@@ -104,6 +114,7 @@ static void large_pages_are_exact_in_two_levels(void **unused)
 		REQUIRE(m.table.forgotten == 0);
 		free(m.table.place);
 	}
+	assert_true(m.whole[1] != 0);
 }
 
 static void without_room_it_forgets_and_never_claims(void **unused)

@@ -30,6 +30,7 @@ static void test_a_whole_run(void **state)
 	assert_int_equal(d->ids[1], PAGEHINT_BALLOON_HINT_STOP);
 	assert_int_equal(hinted_pages(d), 5000);
 	assert_int_equal(dev_stats(d).hinting, 5000);
+	assert_int_equal(dev_stats(d).hinted, 5000);
 	assert_int_equal(dev_stats(d).hint_id, 7);
 	/* they are kept however long it takes */
 	dev_settle(d, 1000 * SECOND_NS);

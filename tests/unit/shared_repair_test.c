@@ -27,14 +27,19 @@ struct pair {
 	struct pagehint_cache *live, *dead;
 };
 
-static struct pair make(uint32_t flags)
+static struct pair make_large(uint64_t sections, uint32_t flags)
 {
 	struct pair p;
-	assert_int_equal(shared_zone_make(&p.s, 1, flags, 0), 0);
+	assert_int_equal(shared_zone_make(&p.s, sections, flags, 0), 0);
 	assert_int_equal(pagehint_zone_attach(p.s.fd, 0, &p.s.opts, DEAD, &p.dead_zone), 0);
 	assert_int_equal(pagehint_cache_open(p.s.zone, &p.live), 0);
 	assert_int_equal(pagehint_cache_open(p.dead_zone, &p.dead), 0);
 	return p;
+}
+
+static struct pair make(uint32_t flags)
+{
+	return make_large(1, flags);
 }
 
 static void line(void *ctx, const char *text)
@@ -63,7 +68,8 @@ static struct pagehint_repaired repair(struct pair *p)
 static void end(struct pair *p)
 {
 	pagehint_cache_close(p->live);
-	assert_int_equal(at_rest(p).free, SHARED_SECTION);
+	struct pagehint_zone_stats s = at_rest(p);
+	assert_int_equal(s.free, s.total);
 	pagehint_zone_detach(p->dead_zone);
 	shared_zone_close(&p->s);
 }
@@ -216,6 +222,20 @@ static int next_heir(void *ctx, struct pagehint_run *ret_run)
 	return 0;
 }
 
+/* What is marked as out is out, also a section that still stands in the tree as a whole; the others stay whole. */
+static void what_is_out_is_not_in_the_tree(void **state)
+{
+	(void)state;
+	struct pair p = make_large(3, 0);
+	atomic_fetch_or(ph_track_word(p.s.zone, 1, PH_WHOLE_LEVEL, 0), 1);
+	(void)repair(&p);
+	assert_int_equal(at_rest(&p).out, SHARED_SECTION);
+	assert_int_equal(at_rest(&p).free, 2 * SHARED_SECTION);
+	assert_true(ph_zone_is_whole(p.s.zone, 0) && !ph_zone_is_whole(p.s.zone, 1) && ph_zone_is_whole(p.s.zone, 2));
+	assert_int_equal(pagehint_zone_free(p.s.zone, SHARED_SECTION, PAGEHINT_ORDER_MAX), 0);
+	end(&p);
+}
+
 static void heirs_name_what_goes_back(void **state)
 {
 	(void)state;
@@ -264,6 +284,7 @@ int main(void)
 		cmocka_unit_test(a_summary_that_was_half_said_reaches_its_top),
 		cmocka_unit_test(what_was_on_its_way_is_lost_and_found),
 		cmocka_unit_test(what_may_be_in_live_hands_stays_out),
+		cmocka_unit_test(what_is_out_is_not_in_the_tree),
 		cmocka_unit_test(heirs_name_what_goes_back),
 		cmocka_unit_test(what_a_repair_refuses),
 	};
