@@ -1,6 +1,8 @@
 /* zones, node sets, bitmaps, flush filters, scrubbers */
 #include "kinds.h"
 
+#include <sanitizer/asan_interface.h>
+
 #include <pagehint/bitmap.h>
 #include <pagehint/cache.h>
 #include <pagehint/flush.h>
@@ -19,13 +21,21 @@ struct pagehint_zone *some_zone(uint32_t i, uint32_t flags)
 	return zone;
 }
 
-/* Memory that is exactly so large, up to the 63 bytes that alignment wants. */
+/* Memory that is exactly so large, though it is aligned: who steps into the rest of the 64 bytes is seen. */
 static void *exact(uint64_t bytes)
 {
-	void *mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	uint64_t room = (bytes + 63) / 64 * 64;
+	unsigned char *mem = aligned_alloc(64, room);
 	SURE(mem != NULL);
-	memset(mem, 0, (bytes + 63) / 64 * 64);
+	memset(mem, 0, room);
+	ASAN_POISON_MEMORY_REGION(mem + bytes, room - bytes);
 	return mem;
+}
+
+static void free_exact(void *mem, uint64_t bytes)
+{
+	ASAN_UNPOISON_MEMORY_REGION((unsigned char *)mem + bytes, (bytes + 63) / 64 * 64 - bytes);
+	free(mem);
 }
 
 static void use_zone(struct pagehint_zone *zone)
@@ -63,7 +73,7 @@ static int make_zone(const void *opts)
 	SURE(pagehint_zone_init(mem, bytes - 1, opts, &zone) == -EINVAL && zone == NOTHING);
 	SURE(pagehint_zone_init(mem, bytes, opts, &zone) == 0);
 	use_zone(zone);
-	free(mem);
+	free_exact(mem, bytes);
 	return 0;
 }
 
@@ -80,7 +90,7 @@ static void point_node(void *opts, uint64_t how)
 	o->zones = MAYBE(how, 0, zones);
 	o->distances = MAYBE(how, 1, distances);
 	if ((how & 4) != 0)
-		o->nodes &= 3;
+		o->nodes = o->nodes % 4 + 1;
 }
 
 static int make_node(const void *opts)
@@ -98,7 +108,7 @@ static int make_node(const void *opts)
 		SURE(pagehint_node_init(mem, bytes, opts, &nodes) == 0);
 		SURE(pagehint_node_fallbacks(nodes, 0, order, 4) == 0 && order[0] == 0);
 		SURE(pagehint_node_alloc(nodes, 0, 3, 0, &frame) == 0);
-		free(mem);
+		free_exact(mem, bytes);
 	}
 	for (uint32_t i = 0; i < 4; i++)
 		pagehint_zone_destroy(zones[i]);
@@ -123,7 +133,7 @@ static int make_bitmap(const void *opts)
 	SURE(pagehint_bitmap_add(bitmap, 0, 1) == 0 && pagehint_bitmap_set(bitmap, 0, 1, &was) == 0 && was == 0);
 	SURE(pagehint_bitmap_count(bitmap) == 1 && pagehint_bitmap_test(bitmap, 0) == 1);
 	SURE(pagehint_bitmap_remove(bitmap, 0, 1) == 0);
-	free(mem);
+	free_exact(mem, bytes);
 	SURE(pagehint_bitmap_new(opts, &bitmap) == 0);
 	pagehint_bitmap_free(bitmap);
 	return 0;
@@ -150,7 +160,7 @@ static int make_flush(const void *opts)
 	pagehint_flush_begin(&filter);
 	SURE(pagehint_flush_add(flush, &filter, &run, 1) == 0);
 	SURE(pagehint_flush_done(flush, 0, pagehint_flush_tick(flush)) == 0);
-	free(mem);
+	free_exact(mem, bytes);
 	SURE(pagehint_flush_new(opts, &flush) == 0);
 	pagehint_flush_free(flush);
 	return 0;

@@ -277,8 +277,6 @@ static void point_driver(void *opts, uint64_t how)
 	}
 }
 
-static struct pagehint_driver_ops driver_ops;
-
 /* Once through its life, in memory that is exactly as large as it said. */
 static int live(void *mem, uint64_t bytes, void *dma, const void *ops, const void *opts)
 {
@@ -310,7 +308,7 @@ static int make_driver(const void *opts)
 	SURE(mem != NULL && dma != NULL);
 	memset(mem, 0xa5, bytes); /* it may have any content */
 	memset(dma, 0xa5, dma_bytes);
-	r = live(mem, bytes, dma, &driver_ops, opts);
+	r = live(mem, bytes, dma, NULL, opts);
 	free(mem);
 	free(dma);
 	return r;

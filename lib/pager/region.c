@@ -205,7 +205,8 @@ static int take_states(struct pagehint_pager *p, const struct pagehint_pager_reg
 	g->states.words = (_Atomic uint64_t *)(void *)(head + 1);
 	g->states.pages = ph_range_pages(g);
 	if (goes_on != 0)
-		return head->magic == MAGIC && head->pages == g->states.pages && head->page_bytes == g->page_bytes
+		return head->magic == MAGIC && head->pages == g->states.pages && head->page_bytes == g->page_bytes &&
+				       ph_state_find(&g->states, 0, g->states.pages, PH_STATES_NEVER) == g->states.pages
 			       ? 0
 			       : -EINVAL;
 	head->magic = MAGIC;

@@ -29,6 +29,9 @@ enum {
 	PH_POISONED_LEAVING = 13, /* POISONED has the bit already */
 };
 
+/* values that no page ever has: memory in which one stands holds no states */
+#define PH_STATES_NEVER (PH_SET(8) | PH_SET(11) | PH_SET(12) | PH_SET(15))
+
 struct ph_states {
 	_Atomic uint64_t *words;
 	uint64_t pages;
