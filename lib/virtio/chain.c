@@ -24,10 +24,10 @@ static int move(const struct ph_guest_memory *memory, const struct ph_segment *s
 			*ret_bytes = done;
 			return -ERANGE;
 		}
-		if (to != NULL)
-			memcpy(to + done, piece.host, piece.bytes);
-		else
+		if (from != NULL)
 			memcpy(piece.host, from + done, piece.bytes);
+		else
+			memcpy(to + done, piece.host, piece.bytes);
 		done += piece.bytes;
 		offset = 0;
 	}
