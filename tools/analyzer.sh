@@ -1,5 +1,6 @@
 #!/bin/bash
-# analyzer.sh BUILD : gcc's analyzer over the files of lib/ that BUILD compiles, as it compiles them; a warning is an error
+# analyzer.sh BUILD : gcc's analyzer over the files of lib/ that BUILD compiles, as it compiles them; a warning is an error.
+# Not asked for what is uninitialized: gcc 12 takes so what an initializer leaves out. Valgrind and clang's analyzer look for that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python3 - "$1" <<'END' | xargs -P "${JOBS:-2}" -d '\n' -n 1 bash -c
@@ -11,7 +12,7 @@ for e in json.load(open(sys.argv[1] + "/compile_commands.json")):
         continue
     seen.add(file)
     words = shlex.split(e["command"])
-    words = words[:words.index("-MD")] + ["-fanalyzer", "-Werror", "-c", e["file"], "-o", "/dev/null"]
+    words = words[:words.index("-MD")] + ["-fanalyzer", "-Wno-analyzer-use-of-uninitialized-value", "-Werror", "-c", e["file"], "-o", "/dev/null"]
     print(f"cd {shlex.quote(e['directory'])} && {shlex.join(words)}")
 if not seen:
     sys.exit("no file of lib/")
