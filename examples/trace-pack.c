@@ -163,6 +163,7 @@ static int decompress(const char *name, const uint8_t *data, size_t bytes, struc
 	got = ZSTD_decompress(ret_payload->data, (size_t)size, data, bytes);
 	if (ZSTD_isError(got) || got != size) {
 		free(ret_payload->data);
+		ret_payload->data = NULL;
 		return trace_refuse(error, "%s: byte %zu: the packed trace is damaged: %s", name, sizeof(magic),
 				    ZSTD_isError(got) ? ZSTD_getErrorName(got) : "short");
 	}

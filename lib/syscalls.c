@@ -121,6 +121,12 @@ static const struct pagehint_syscall manifest[] = {
 	ONLY(MAP | MADVISE | PAGER, open, 1, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
 #endif
 	ONLY(MAP | MADVISE | PAGER, openat, 2, INT_MASK & ~LARGEFILE, OPEN_FLAGS),
+#ifdef SYS_fcntl /* musl sets FD_CLOEXEC once more, for kernels that did not know O_CLOEXEC */
+	ONLY(MAP | MADVISE | PAGER | XEN, fcntl, 1, INT_MASK, F_SETFD),
+#endif
+#ifdef SYS_fcntl64
+	ONLY(MAP | MADVISE | PAGER | XEN, fcntl64, 1, INT_MASK, F_SETFD),
+#endif
 	ANY(MAP | PAGER, read),
 	ANY(MAP | MADVISE | PAGER, close),
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The definition of done, stage by stage; `./dev check` installs what it needs and runs it. One line a stage, with its time;
 # what a failed stage said is shown. Every stage runs, also after a failure. The last line counts stages and tests.
+# check.sh --all : the long rounds of tools/check_long.sh as well
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=build-check
@@ -95,6 +96,8 @@ CC=clang CXX=clang++ stage asan compile asan -Db_sanitize=address,undefined -Db_
 	tested asan-tests asan testlog --timeout-multiplier 4 $plain
 stage tsan prepare tsan -Db_sanitize=thread -Dbench=disabled &&
 	only tsan-tests tsan testlog "concurrency soak" --timeout-multiplier 6
+
+[ "${1:-}" != --all ] || . tools/check_long.sh
 
 echo
 mapfile -t counted <"$logs"

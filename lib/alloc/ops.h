@@ -78,9 +78,11 @@ void ph_zone_put_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames)
 /* A range goes into the embedder's hands frame by frame. */
 void ph_zone_hand_out_range(struct pagehint_zone *z, uint64_t frame, uint64_t frames);
 
-/* Calls with the parts of a range, one a section. */
+/* Calls with the parts of a range, one a section. `part` is a name, which parentheses do not take. */
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
 #define PH_FOR_SECTIONS(part, first, n) \
 	for (struct ph_part part = ph_part_first((first), (n)); part.frames != 0; part = ph_part_next(part))
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 struct ph_part {
 	uint64_t frame;  /* first frame of this part */

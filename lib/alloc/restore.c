@@ -112,7 +112,7 @@ static void put_level(struct ph_host *h, uint32_t slot, uint32_t level, uint64_t
 				mask |= bits_of(&s, h->rest[i], i, word);
 		}
 		if (any == 0) { /* nor for the other words that share these bits */
-			word = per_word < 64 ? word | (64 / per_word - 1) : word;
+			word |= s.up ? 0 : (1u << s.shift) - 1;
 			continue;
 		}
 		if (s.up && s.granules >= 64)

@@ -118,7 +118,7 @@ int pagehint_scrub_alloc(struct pagehint_zone *zone, uint32_t order, uint32_t fl
 	int r = flags & PAGEHINT_ALLOC_ZERO ? read_scrubber(scrubber, &s) : 0;
 	if (r == 0)
 		r = pagehint_zone_alloc(zone, order, &frame);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (flags & PAGEHINT_ALLOC_ZERO)
 		r = make_run_clean(zone, &s, frame, UINT64_C(1) << order);

@@ -97,7 +97,7 @@ int ph_backend_new_with(const struct pagehint_backend_ops *ops, void *ctx, const
 		r = PH_OPTS_IN(how, opts);
 	if (r == 0)
 		r = ph_hooks_init(&hooks, how.hooks);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (how.frame_shift == 0)
 		how.frame_shift = 12;

@@ -184,7 +184,7 @@ int pagehint_madvise_new(struct pagehint_map *map, const struct pagehint_madvise
 		r = PH_OPTS_IN(handle, opts);
 	if (r == 0 && (how.flags & ~(PAGEHINT_MADVISE_LAZY | PAGEHINT_MADVISE_NO_BATCH)) != 0)
 		r = -EINVAL;
-	if (r < 0)
+	if (r != 0)
 		return r;
 	struct ph_madvise *m = calloc(1, sizeof(*m));
 	if (m == NULL)

@@ -37,9 +37,8 @@ static int is_full(const struct order_of *o)
 
 static void append(struct order_of *o, uint64_t frame, uint64_t frames)
 {
-	struct pagehint_run *last = o->n == 0 ? NULL : &o->runs[o->n - 1];
-	if (last != NULL && last->frame + last->frames == frame)
-		last->frames += frames;
+	if (o->n != 0 && o->runs[o->n - 1].frame + o->runs[o->n - 1].frames == frame)
+		o->runs[o->n - 1].frames += frames;
 	else
 		o->runs[o->n++] = (struct pagehint_run) { frame, frames };
 	o->left -= frames;

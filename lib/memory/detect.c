@@ -30,7 +30,7 @@ static int look_at_fd(const struct ph_sys *sys, int fd, struct file *f)
 	int r = sys->fstat(sys->ctx, fd, &f->st);
 	if (r == 0)
 		r = sys->fstatfs(sys->ctx, fd, &fs);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	f->magic = (uint32_t)fs.f_type;
 	f->present = 1;

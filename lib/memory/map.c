@@ -153,7 +153,7 @@ static int describe(const struct pagehint_map *map, const struct pagehint_region
 		e = ph_detect(map->sys, d, d->frames << map->frame_shift, map->page_bytes, &found);
 	if (e == 0)
 		e = check_alignment(map, d, found.host_page_bytes);
-	if (e < 0)
+	if (e != 0)
 		return e;
 	/* a userfaultfd that the caller serves is nobody else's */
 	if ((d->flags & PAGEHINT_REGION_UFFD_OWN) != 0)
@@ -183,7 +183,7 @@ int pagehint_map_add(struct pagehint_map *map, const struct pagehint_region_desc
 		r = describe(map, &d, &region);
 	if (r == 0)
 		r = replaced_new(map, &region);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = ph_table_add(map->table, &region, (d.flags & PAGEHINT_REGION_PIN_AT_ADD) != 0, ret_id);
 	if (r < 0)

@@ -156,9 +156,7 @@ static int describe(struct pagehint_pager *p, const struct pagehint_pager_region
 	if (g->backing != PAGEHINT_BACKING_ANON && g->backing != PAGEHINT_BACKING_SHARED &&
 	    g->backing != PAGEHINT_BACKING_HUGETLB && g->backing != PAGEHINT_BACKING_FILE_PRIVATE)
 		return -EOPNOTSUPP;
-	if ((flags & PAGEHINT_PAGER_MINOR) == 0)
-		flags |= PAGEHINT_PAGER_MISSING;
-	else if (r->source != NULL || (flags & PAGEHINT_PAGER_TRACK) != 0)
+	if ((flags & PAGEHINT_PAGER_MINOR) == 0 || r->source != NULL || (flags & PAGEHINT_PAGER_TRACK) != 0)
 		flags |= PAGEHINT_PAGER_MISSING; /* or what is nowhere would be zero, or written, without a word */
 	if ((p->flags & PAGEHINT_PAGER_SIGBUS) != 0 &&
 	    ((flags & PAGEHINT_PAGER_TRACK) != 0 || /* a signal does not say that it was a write */

@@ -31,12 +31,14 @@ struct parts {
 /* 0: there is no room for it. */
 static int add(struct parts *parts, uint64_t frame, uint64_t frames, uint32_t leaves)
 {
-	struct ph_leaving *last = parts->n == 0 ? NULL : &parts->at[parts->n - 1];
 	if (frames == 0)
 		return 1;
-	if (last != NULL && last->leaves == leaves && last->frame + last->frames == frame) {
-		last->frames += frames;
-		return 1;
+	if (parts->n != 0) {
+		struct ph_leaving *last = &parts->at[parts->n - 1];
+		if (last->leaves == leaves && last->frame + last->frames == frame) {
+			last->frames += frames;
+			return 1;
+		}
 	}
 	if (parts->n == parts->max)
 		return 0;

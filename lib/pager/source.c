@@ -14,8 +14,10 @@
 int pagehint_source_new(const struct pagehint_source_ops *ops, void *ctx, struct pagehint_source **ret_source)
 {
 	struct pagehint_source_ops o;
-	int r = ops == NULL || ret_source == NULL ? -EINVAL : PH_OPTS_IN(o, ops);
-	if (r < 0)
+	if (ops == NULL || ret_source == NULL)
+		return -EINVAL;
+	int r = PH_OPTS_IN(o, ops);
+	if (r != 0)
 		return r;
 	if (o.fetch == NULL || (o.caps & ~CAPS) != 0 || o.reserved != 0)
 		return -EINVAL;

@@ -7,9 +7,9 @@ struct piece {
 	size_t bytes;
 };
 
-/* Moves `bytes` between a flat buffer and segments [first, first + n), from `offset` on; exactly one of to and from is set. */
+/* Moves `bytes` between a flat buffer and segments [first, first + n), from `offset` on: into them, or out. */
 static int move(const struct ph_guest_memory *memory, const struct ph_segment *segments, uint32_t n, uint64_t offset,
-		unsigned char *to, const unsigned char *from, size_t bytes, size_t *ret_bytes)
+		unsigned char *flat, int into, size_t bytes, size_t *ret_bytes)
 {
 	size_t done = 0;
 	for (uint32_t i = 0; i < n && done < bytes; i++) {
@@ -20,14 +20,14 @@ static int move(const struct ph_guest_memory *memory, const struct ph_segment *s
 		struct piece piece = { .bytes = (size_t)(segments[i].len - offset) };
 		if (piece.bytes > bytes - done)
 			piece.bytes = bytes - done;
-		if (memory->host(memory->ctx, segments[i].addr + offset, piece.bytes, from != NULL, &piece.host) != 0) {
+		if (memory->host(memory->ctx, segments[i].addr + offset, piece.bytes, into, &piece.host) != 0) {
 			*ret_bytes = done;
 			return -ERANGE;
 		}
-		if (to != NULL)
-			memcpy(to + done, piece.host, piece.bytes);
+		if (into)
+			memcpy(piece.host, flat + done, piece.bytes);
 		else
-			memcpy(piece.host, from + done, piece.bytes);
+			memcpy(flat + done, piece.host, piece.bytes);
 		done += piece.bytes;
 		offset = 0;
 	}
@@ -38,12 +38,12 @@ static int move(const struct ph_guest_memory *memory, const struct ph_segment *s
 int ph_chain_read(const struct ph_ring_device *ring, const struct ph_chain *chain, uint64_t offset, void *to,
 		  size_t bytes, size_t *ret_bytes)
 {
-	return move(&ring->memory, chain->segments, chain->n_readable, offset, to, NULL, bytes, ret_bytes);
+	return move(&ring->memory, chain->segments, chain->n_readable, offset, to, 0, bytes, ret_bytes);
 }
 
 int ph_chain_write(const struct ph_ring_device *ring, const struct ph_chain *chain, uint64_t offset, const void *from,
 		   size_t bytes, size_t *ret_bytes)
 {
-	return move(&ring->memory, chain->segments + chain->n_readable, chain->n_writable, offset, NULL, from, bytes,
-		    ret_bytes);
+	return move(&ring->memory, chain->segments + chain->n_readable, chain->n_writable, offset,
+		    (void *)(uintptr_t)from, 1, bytes, ret_bytes);
 }

@@ -22,9 +22,8 @@ static void emit(const struct pagehint_device *device, struct ph_device_queue *q
 	uint64_t frame = (from + ((UINT64_C(1) << shift) - 1)) >> shift, last = to >> shift;
 	if (frame >= last)
 		return;
-	struct pagehint_run *before = q->n_runs == 0 ? NULL : &q->runs[q->n_runs - 1];
-	if (joins && before != NULL && before->frame + before->frames == frame)
-		before->frames += last - frame;
+	if (joins && q->n_runs != 0 && q->runs[q->n_runs - 1].frame + q->runs[q->n_runs - 1].frames == frame)
+		q->runs[q->n_runs - 1].frames += last - frame;
 	else
 		q->runs[q->n_runs++] = (struct pagehint_run) { frame, last - frame };
 }

@@ -213,17 +213,14 @@ void ph_device_serve(struct pagehint_device *device, uint32_t role)
 {
 	struct ph_device_queue *q = &device->queue[role];
 	uint32_t budget = device->budget;
-	int again = 1;
 	if (!ph_device_may_serve(device, q))
 		return;
 	ph_ring_device_disarm(&q->ring);
-	while (again) {
-		again = 0;
+	do {
 		if (!drain(device, role, q, &budget))
 			break;
 		ph_device_acknowledge(device, role);
 		q->wait = PH_WAIT_NONE;
-		again = ph_ring_device_arm(&q->ring) != 0; /* broken: the next pop says so */
-	}
+	} while (ph_ring_device_arm(&q->ring) != 0); /* broken: the next pop says so */
 	ph_device_acknowledge(device, role);
 }

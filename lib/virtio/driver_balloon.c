@@ -31,10 +31,9 @@ static void give(struct pagehint_driver *d, const struct pagehint_run *runs, uin
 
 static void push(struct ph_held *held, const struct pagehint_run *run)
 {
-	struct pagehint_run *top = held->n == 0 ? NULL : &held->runs[held->n - 1];
 	held->frames += run->frames;
-	if (top != NULL && top->frame + top->frames == run->frame)
-		top->frames += run->frames;
+	if (held->n != 0 && held->runs[held->n - 1].frame + held->runs[held->n - 1].frames == run->frame)
+		held->runs[held->n - 1].frames += run->frames;
 	else
 		held->runs[held->n++] = *run;
 }

@@ -120,7 +120,7 @@ int pagehint_driver_size(const struct pagehint_driver_opts *opts, uint64_t *ret_
 	if (ret_bytes == NULL || ret_dma_bytes == NULL)
 		return -EINVAL;
 	int r = ph_driver_opts(&o, opts);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	measure(&o, ret_bytes, ret_dma_bytes);
 	return 0;

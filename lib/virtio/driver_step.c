@@ -54,7 +54,7 @@ static void take_answers(struct pagehint_driver *d)
 		(void)ph_queue_take(d, q);
 	for (uint32_t q = 0; q < PAGEHINT_BALLOON_Q_COUNT; q++)
 		owed = sooner(owed, ph_queue_deadline(d, q));
-	int was_silent = d->is_silent;
+	uint32_t was_silent = d->is_silent;
 	d->is_silent = d->state == PAGEHINT_DRIVER_RUNNING && owed <= d->now_ns;
 	if (d->is_silent && !was_silent)
 		check_status(d); /* dead, or only slow? */

@@ -42,21 +42,21 @@ static inline int ph_pieces_full(const struct ph_pieces *p)
 /* Adds a range; there must be room. */
 static inline void ph_pieces_add(struct ph_pieces *p, uint64_t page, uint64_t pages, uint64_t region)
 {
-	struct ph_piece *last = p->n == 0 ? 0 : &p->piece[p->n - 1];
 	p->pages += pages;
-	if (last != 0 && last->region == region) {
-		if (last->page + last->pages == page) {
+	if (p->n != 0) {
+		struct ph_piece *last = &p->piece[p->n - 1];
+		if (last->region == region && last->page + last->pages == page) {
 			last->pages += pages;
 			return;
 		}
-		if (page + pages == last->page) {
+		if (last->region == region && page + pages == last->page) {
 			last->page = page;
 			last->pages += pages;
 			p->unsorted |= p->n > 1 && last[-1].page > page;
 			return;
 		}
+		p->unsorted |= last->page > page;
 	}
-	p->unsorted |= last != 0 && last->page > page;
 	p->piece[p->n++] = (struct ph_piece) { page, pages, region };
 }
 

@@ -41,7 +41,7 @@ int ph_xen_check_opts(const struct pagehint_xen_opts *opts, struct pagehint_xen_
 	if (opts == NULL)
 		return -EINVAL;
 	int r = PH_OPTS_IN(how, opts);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (!numbers_fit(&how) || !tables_fit(&how))
 		return -EINVAL;

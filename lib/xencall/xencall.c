@@ -107,8 +107,13 @@ int pagehint_xencall_open(const struct pagehint_xen_opts *opts, struct pagehint_
 	w->call = xencall_open(NULL, 0);
 	if (w->call != NULL)
 		w->memory = xenforeignmemory_open(NULL, 0);
-	r = w->call == NULL || w->memory == NULL ? -errno : pagehint_xen_new(&calls, w, opts, ret_xen);
-	if (r < 0)
+	const int why = errno;
+	if (w->call == NULL || w->memory == NULL) {
+		destroy(w);
+		return why > 0 ? -why : -EIO; /* a library that fails without a word has failed all the same */
+	}
+	r = pagehint_xen_new(&calls, w, opts, ret_xen);
+	if (r != 0)
 		destroy(w);
 	return r;
 }

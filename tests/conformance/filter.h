@@ -66,17 +66,22 @@ struct left_out {
 /* What one function of a C library is on one machine or another: to leave out one of a row is to leave out all of it. */
 static inline int is_same_call(const char *a, const char *b)
 {
-	static const char *const rows[][3] = {
-		{ "mmap", "mmap2" },         { "fstatfs", "fstatfs64" },
-		{ "lseek", "_llseek" },      { "poll", "ppoll", "ppoll_time64" },
-		{ "fcntl", "fcntl64" },      { "ftruncate", "ftruncate64" },
-		{ "recvmsg", "socketcall" }, { "sendmsg", "socketcall" },
+	static const char *const rows[][5] = {
+		{ "mmap", "mmap2" },
+		{ "fstatfs", "fstatfs64" },
+		{ "lseek", "_llseek" },
+		{ "poll", "ppoll", "ppoll_time64" },
+		{ "fcntl", "fcntl64" },
+		{ "ftruncate", "ftruncate64" },
+		{ "recvmsg", "socketcall" },
+		{ "sendmsg", "socketcall" },
+		{ "fstat", "fstat64", "newfstatat", "fstatat64", "statx" },
 	};
 	if (strcmp(a, b) == 0)
 		return 1;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		unsigned met = 0;
-		for (size_t k = 0; k < 3 && rows[i][k] != NULL; k++)
+		for (size_t k = 0; k < 5 && rows[i][k] != NULL; k++)
 			met += (strcmp(a, rows[i][k]) == 0) + (strcmp(b, rows[i][k]) == 0);
 		if (met == 2)
 			return 1;

@@ -1,6 +1,7 @@
 /* The manifest, the version and the features. That the library lives behind the manifest is shown in conformance. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -197,12 +197,9 @@ char *control_answer(struct engine *engine, const char *line)
 	int r = run(engine, request, answer);
 	json_object_object_add(answer, "ok", json_object_new_boolean(r == 0));
 	const char *json = json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN);
-	size_t n = strlen(json);
-	char *out = malloc(n + 2);
-	if (out != NULL) {
-		memcpy(out, json, n);
-		memcpy(out + n, "\n", 2);
-	}
+	char *out;
+	if (asprintf(&out, "%s\n", json) < 0)
+		out = NULL;
 	json_object_put(request);
 	json_object_put(answer);
 	return out;

@@ -41,7 +41,7 @@ int listen_path(const char *path)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	if (strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
-	strcpy(address.sun_path, path);
+	memcpy(address.sun_path, path, strlen(path) + 1);
 	if (is_left_over(&address))
 		unlink(path);
 	int fd = socket(AF_UNIX, KIND, 0);
