@@ -1,5 +1,6 @@
 """./dev lists its verbs, and says no to what it does not know. Nothing here builds or installs."""
 import pathlib
+import re
 import subprocess
 import unittest
 
@@ -17,7 +18,7 @@ class Dev(unittest.TestCase):
     def test_lists_every_verb_once(self):
         code, out, _ = dev()
         self.assertEqual(code, 0)
-        self.assertEqual([line.split()[0] for line in out.splitlines() if line.startswith("  ")], VERBS)
+        self.assertEqual([line.split()[0] for line in out.splitlines() if re.match("  [a-z]", line)], VERBS)
 
     def test_unknown_verb(self):
         code, out, err = dev("nope")
