@@ -46,11 +46,12 @@ def table(found):
 def disagreements(root, files):
     """What is neither measured nor excused, and what is excused for nothing."""
     measured = {entry["filename"] for entry in files}
+    ran = {entry["filename"] for entry in files if entry["line_covered"] != 0}  # where its library is, a file is built all the same
     there = {path.relative_to(root).as_posix() for path in (root / "lib").rglob("*.c")}
     for name in sorted(there - measured - set(UNMEASURED)):
         yield f"{name}: not measured, and no reason is given"
-    for name in sorted((there & measured & set(UNMEASURED)) | (set(UNMEASURED) - there)):
-        yield f"{name}: excused, but it is measured or not there"
+    for name in sorted((there & ran & set(UNMEASURED)) | (set(UNMEASURED) - there)):
+        yield f"{name}: excused, but it ran or is not there"
 
 
 def main():

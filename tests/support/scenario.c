@@ -27,10 +27,10 @@ static struct scenario *current; /* of which allocations are counted; NULL = of 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *live[LIVE];
 
-/* 1: this is the one. */
+/* 1: this is the one. What else happens does not count: threads that ask now more often and now less must not shift it. */
 static int strikes(struct scenario *s, enum scenario_kind kind, enum faulty_call call)
 {
-	if (atomic_fetch_add(&s->points, 1) + 1 != s->fail_at)
+	if (kind != s->fail_kind || call != s->fail_call || atomic_fetch_add(&s->points, 1) + 1 != s->fail_at)
 		return 0;
 	s->call = call;
 	atomic_store(&s->kind, kind);
@@ -176,15 +176,27 @@ static int once(struct scenario *s, void (*run)(struct scenario *s), uint64_t k,
 	return s->kind != SCENARIO_NOTHING;
 }
 
+/* Every one of a kind fails in its turn. Returns how many there were. */
+static uint64_t sweep_kind(struct scenario *s, void (*run)(struct scenario *s), enum scenario_kind kind,
+			   enum faulty_call call, int error)
+{
+	uint64_t k = 1;
+	s->fail_kind = kind;
+	s->fail_call = call;
+	while (once(s, run, k, error))
+		k++;
+	return k - 1;
+}
+
 uint64_t scenario_sweep(struct scenario *s, void (*run)(struct scenario *s), const int *errors, unsigned n)
 {
 	uint64_t sum = 0;
 	memset(s, 0, sizeof(*s));
 	for (unsigned e = 0; e < n; e++) {
-		uint64_t k = 1;
-		while (once(s, run, k, errors[e]))
-			k++;
-		sum += k - 1;
+		for (enum faulty_call call = 0; call < FAULTY_CALLS; call++)
+			sum += sweep_kind(s, run, SCENARIO_CALL, call, errors[e]);
+		sum += sweep_kind(s, run, SCENARIO_ALLOCATION, FAULTY_CALLS, errors[e]);
+		sum += sweep_kind(s, run, SCENARIO_CALLBACK, FAULTY_CALLS, errors[e]);
 	}
 	return sum;
 }

@@ -1,6 +1,6 @@
 /*
- * scenario: a whole cycle of the library in which one thing fails: the k-th of all system calls, allocations and callbacks, for
- * k = 1, 2, .. until there is no k-th any more.
+ * scenario: a whole cycle of the library in which one thing fails: the k-th system call of a kind, or allocation, or callback, for
+ * each kind and k = 1, 2, .. until there is no k-th any more.
  *
  * A scenario says `attempt` of every call that may fail: what failed must have failed for what was made to fail, and says so by its
  * error; done again, it succeeds. After each run nothing may be left: no descriptor, no mapping of the library's, no allocation.
@@ -20,8 +20,10 @@ enum scenario_kind { SCENARIO_NOTHING, SCENARIO_CALL, SCENARIO_ALLOCATION, SCENA
 struct scenario {
 	struct faulty_sys faulty;
 	const struct ph_sys *sys; /* what the library gets */
-	_Atomic uint64_t points;  /* so far, that might have failed */
+	_Atomic uint64_t points;  /* so far, of the kind that fails */
 	uint64_t fail_at;
+	enum scenario_kind fail_kind;
+	enum faulty_call fail_call; /* FAULTY_CALLS: no call */
 	int error;
 	/* what failed */
 	_Atomic enum scenario_kind kind;
@@ -53,7 +55,7 @@ int scenario_explains(const struct scenario *s, int error);
 	} while (0)
 void scenario_unexplained(const struct scenario *s, const char *what, int error);
 
-/* Runs it for every k and each of these errors. Returns how often something was made to fail. */
+/* Runs it for every kind and k, and each of these errors. Returns how often something was made to fail. */
 uint64_t scenario_sweep(struct scenario *s, void (*run)(struct scenario *s), const int *errors, unsigned n);
 
 /* Ends the test when no call of this kind was made to fail in the sweep: the scenario does not reach it any more. */
