@@ -1,7 +1,7 @@
 # check_long.sh: the long rounds of `./dev check --all`; tools/check.sh reads it behind its own stages.
 
 # machine NAME "SUITES" : the library and its tests for what tests/cross/NAME.ini describes, and those suites run there. cmocka is
-# built from its source, once a machine (subprojects/cmocka.wrap).
+# built from its source (subprojects/cmocka.wrap), once a machine.
 machine() {
 	local name=$1 suites=$2
 	stage "$name" compile "$name" --cross-file "tests/cross/$name.ini" --force-fallback-for=cmocka \
@@ -10,6 +10,7 @@ machine() {
 }
 
 before=()
+stage cmocka-source bash tools/cmocka_source.sh
 stage tidy bash tools/tidy.sh "$out/gcc"
 stage analyzer bash tools/analyzer.sh "$out/gcc"
 
