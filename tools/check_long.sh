@@ -24,3 +24,6 @@ for name in aarch64 riscv64 s390x; do
 	machine "$name" "unit model"
 done
 unset PAGEHINT_TEST_EMULATED PAGEHINT_TEST_ROUNDS_PCT
+
+# every suite's processes behind a filter of the manifest of system calls, and of what tests need beside it (tests/seccomp/behind.c)
+only seccomp-tests gcc testlog-seccomp "unit fault conformance" --setup seccomp --no-suite bare

@@ -138,7 +138,7 @@ int pagehint_driver_init(void *mem, uint64_t bytes, void *dma, struct pagehint_v
 	int r = ph_driver_opts(&o, opts);
 	if (r == 0)
 		r = PH_OPTS_IN(table, ops);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	measure(&o, &need, &need_dma);
 	if ((uintptr_t)mem % ALIGN != 0 || (uintptr_t)dma % ALIGN != 0 || o.dma_address % ALIGN != 0 || bytes < need ||

@@ -79,7 +79,7 @@ static int start(struct pagehint_xen *x)
 	x->arg = x->calls.get_buffer(x->ctx, PH_XEN_BUFFER);
 	x->extents = x->calls.get_buffer(x->ctx, PH_XEN_BUFFER);
 	int64_t r = x->arg == NULL || x->extents == NULL ? -ENOMEM : ph_xen_ask(x, PH_XEN_CURRENT);
-	if (r < 0)
+	if (r != 0)
 		put_buffers(x);
 	return r < 0 ? (int)r : 0;
 }
@@ -98,7 +98,7 @@ int ph_xen_new_with(const struct pagehint_xen_calls *calls, void *ctx, const str
 		r = -EINVAL;
 	if (r == 0 && (how.flags & PAGEHINT_XEN_NO_SCRUB) == 0 && how.kind != PAGEHINT_XEN_OWN && table.zero == NULL)
 		r = -EOPNOTSUPP;
-	if (r < 0)
+	if (r != 0)
 		return r;
 	struct pagehint_xen *x = calloc(1, sizeof(*x));
 	if (x == NULL)
