@@ -79,7 +79,7 @@ static int start(struct pagehint_xen *x)
 	x->arg = x->calls.get_buffer(x->ctx, PH_XEN_BUFFER);
 	x->extents = x->calls.get_buffer(x->ctx, PH_XEN_BUFFER);
 	int64_t r = x->arg == NULL || x->extents == NULL ? -ENOMEM : ph_xen_ask(x, PH_XEN_CURRENT);
-	if (r != 0)
+	if (r < 0) /* more than 0: what the domain has */
 		put_buffers(x);
 	return r < 0 ? (int)r : 0;
 }

@@ -280,6 +280,22 @@ static void test_one_caller(void **state)
 	assert_int_equal(fake.calls[PH_XEN_POPULATE], 0);
 }
 
+/* Whoever comes to a domain that runs: what it has is no error, and what was got for the handle stays until it goes. */
+static void test_a_domain_that_has_memory(void **state)
+{
+	(void)state;
+	uint64_t current;
+	open_it();
+	assert_int_equal(populate(0, 700, NULL), 0);
+	assert_int_equal(pagehint_xen_free(xen), 0);
+	open_it();
+	assert_int_equal(pagehint_xen_reservation(xen, &current, NULL), 0);
+	assert_int_equal(current, 700);
+	assert_int_equal(populate(1024, 100, NULL), 0);
+	assert_int_equal(fake_xen_has(&fake, 0, 2048), 800);
+	fake_xen_check(&fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -294,6 +310,7 @@ int main(void)
 		CASE(test_very_many),
 		CASE(test_names_that_do_not_come_back),
 		CASE(test_a_kind_that_is_not_so),
+		CASE(test_a_domain_that_has_memory),
 		CASE(test_one_caller),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
