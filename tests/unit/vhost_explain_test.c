@@ -36,7 +36,7 @@ static void test_what_the_frontend_has_not_done(void **state)
 	fe_rings(f);
 	DOES_NOT_SAY(f, "queue 0");
 	DOES_NOT_SAY(f, "queue 4");
-	DOES_NOT_SAY(f, "refused");
+	DOES_NOT_SAY(f, "was refused"); /* no message; the backend may have a word for what its kernel does not know */
 	DOES_NOT_SAY(f, "saved state");
 	DOES_NOT_SAY(f, "waits for discards");
 	fe_hang_up(f);
