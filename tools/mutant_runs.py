@@ -60,8 +60,8 @@ def of_room(test, room):
 
 def copy_tree(root, to):
     """What git knows of the tree, or all of it where there is no git; files that are the same keep their times."""
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True)
-    names = listed.stdout.decode().split("\0")[:-1] if listed.returncode == 0 else \
+    listed = shutil.which("git") and subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True)
+    names = listed.stdout.decode().split("\0")[:-1] if listed and listed.returncode == 0 else \
         [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and p.relative_to(root).parts[0] != to.parent.name]
     for gone in {str(p.relative_to(to)) for p in to.rglob("*") if p.is_file()} - set(names) if to.exists() else ():
         (to / gone).unlink()

@@ -1,10 +1,13 @@
 """mutate.py's rules say what they change and leave alone what is no code; mutants.py finds what the tests of a tree miss."""
 import contextlib
 import io
+import pathlib
 import random
+import tempfile
 import unittest
 from unittest import mock
 
+import mutant_runs
 import mutants
 import mutate
 from tree import tree
@@ -134,6 +137,14 @@ class WrongTree(unittest.TestCase):
         out, code = self.run_on(test_program("0"))
         self.assertEqual(code, 1, out)
         self.assertIn("unit-room fails on the tree as it is", out)
+
+    def test_a_machine_without_git(self):
+        with mock.patch("shutil.which", return_value=None), tempfile.TemporaryDirectory() as directory:
+            root = pathlib.Path(directory)
+            (root / "lib").mkdir()
+            (root / "lib" / "x.c").write_text("int x;\n")
+            mutant_runs.copy_tree(root, root / "out" / "tree0")
+            self.assertEqual((root / "out" / "tree0" / "lib" / "x.c").read_text(), "int x;\n")
 
     def test_more_than_there_are(self):
         out, code = self.run_on(SEEING, SAME + MORE, n=50)
