@@ -103,13 +103,12 @@ static void test_every_point_fails(void **state)
 	if ((pagehint_features() & PAGEHINT_FEATURE_XEN) == 0)
 		return; /* built without hypercalls: the unit test says so */
 	for (is_guest = 0; is_guest < 2; is_guest++) {
-		static const enum faulty_call reached[] = { FAULTY_OPEN,     FAULTY_READ,  FAULTY_WRITE, FAULTY_CLOSE,
-							    FAULTY_MAP_FILE, FAULTY_IOCTL, FAULTY_GETPID };
-		assert_true(scenario_sweep(&s, session, errors, 3) > 3 * 20);
-		for (unsigned i = 0; i < sizeof(reached) / sizeof(reached[0]); i++)
-			scenario_reached(&s, reached[i]);
-		if (is_guest)
-			scenario_reached(&s, FAULTY_OPEN_WITHIN);
+		/* the last one by a guest alone */
+		static const enum faulty_call reached[] = { FAULTY_OPEN,   FAULTY_READ,       FAULTY_WRITE,
+							    FAULTY_CLOSE,  FAULTY_MAP_FILE,   FAULTY_IOCTL,
+							    FAULTY_GETPID, FAULTY_OPEN_WITHIN };
+		unsigned n = sizeof(reached) / sizeof(reached[0]) - !is_guest;
+		assert_true(scenario_sweep(&s, session, errors, 3, reached, n) > 3 * 20);
 	}
 }
 

@@ -104,23 +104,7 @@ static const struct zone_wrong wrongs[] = {
 };
 #define WRONGS (sizeof(wrongs) / sizeof(wrongs[0]))
 
-static void test_every_order_of_every_play(void **state)
-{
-	(void)state;
-	zone_plays_perform(plays, PLAYS);
-}
-
-static void test_what_is_wrong_is_found(void **state)
-{
-	(void)state;
-	zone_plays_find(plays, PLAYS, wrongs, WRONGS);
-}
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_is_wrong_is_found),
-		cmocka_unit_test(test_every_order_of_every_play),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return zone_plays_run(plays, PLAYS, wrongs, WRONGS);
 }

@@ -188,7 +188,14 @@ static uint64_t sweep_kind(struct scenario *s, void (*run)(struct scenario *s), 
 	return k - 1;
 }
 
-uint64_t scenario_sweep(struct scenario *s, void (*run)(struct scenario *s), const int *errors, unsigned n)
+static void check_reached(const struct scenario *s, enum faulty_call call)
+{
+	if (s->struck[call] == 0)
+		fail_msg("%s was never made to fail", faulty_call_name(call));
+}
+
+uint64_t scenario_sweep(struct scenario *s, void (*run)(struct scenario *s), const int *errors, unsigned n,
+			const enum faulty_call *reached, unsigned n_reached)
 {
 	uint64_t sum = 0;
 	memset(s, 0, sizeof(*s));
@@ -198,13 +205,11 @@ uint64_t scenario_sweep(struct scenario *s, void (*run)(struct scenario *s), con
 		sum += sweep_kind(s, run, SCENARIO_ALLOCATION, FAULTY_CALLS, errors[e]);
 		sum += sweep_kind(s, run, SCENARIO_CALLBACK, FAULTY_CALLS, errors[e]);
 	}
+	print_message("%llu points failed: %llu allocations, %llu callbacks\n", (unsigned long long)sum,
+		      (unsigned long long)s->allocations, (unsigned long long)s->callbacks);
+	for (unsigned i = 0; i < n_reached; i++)
+		check_reached(s, reached[i]);
 	return sum;
-}
-
-void scenario_reached(const struct scenario *s, enum faulty_call call)
-{
-	if (s->struck[call] == 0)
-		fail_msg("%s was never made to fail", faulty_call_name(call));
 }
 
 struct search {

@@ -55,11 +55,12 @@ int scenario_explains(const struct scenario *s, int error);
 	} while (0)
 void scenario_unexplained(const struct scenario *s, const char *what, int error);
 
-/* Runs it for every kind and k, and each of these errors. Returns how often something was made to fail. */
-uint64_t scenario_sweep(struct scenario *s, void (*run)(struct scenario *s), const int *errors, unsigned n);
-
-/* Ends the test when no call of this kind was made to fail in the sweep: the scenario does not reach it any more. */
-void scenario_reached(const struct scenario *s, enum faulty_call call);
+/*
+ * Runs it for every kind and k, and each of these errors; says how much was made to fail. Ends the test when a call of `reached` never
+ * was: the scenario does not get there any more. Returns how often something was made to fail.
+ */
+uint64_t scenario_sweep(struct scenario *s, void (*run)(struct scenario *s), const int *errors, unsigned n,
+			const enum faulty_call *reached, unsigned n_reached);
 
 /* What an explain says, searched. */
 int scenario_said(void (*explain)(void *handle, const struct pagehint_sink *sink), void *handle, const char *text);

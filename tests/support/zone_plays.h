@@ -1,6 +1,6 @@
 /*
  * zone_plays.h: a list of plays (zone_play.h), each performed in every order; and mistakes made on purpose, each of which a play
- * must find. Asserts with cmocka.
+ * must find. The two tests of such a file.
  */
 #ifndef TESTS_SUPPORT_ZONE_PLAYS_H
 #define TESTS_SUPPORT_ZONE_PLAYS_H
@@ -15,7 +15,7 @@ struct zone_wrong {
 	struct turn_mutant mutant;
 };
 
-void zone_plays_perform(const struct zone_play *plays, size_t n);
-void zone_plays_find(const struct zone_play *plays, size_t n, const struct zone_wrong *wrongs, size_t n_wrongs);
+/* Both, as tests; returns what main does. */
+int zone_plays_run(const struct zone_play *plays, size_t n, const struct zone_wrong *wrongs, size_t n_wrongs);
 
 #endif
